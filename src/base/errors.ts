@@ -1,0 +1,48 @@
+/** Typed errors. Every message says what was got, the rule, and the fix. */
+
+/** A failure with a stable code; the command line exits with 1 unless it is a `UserError`. */
+export class HalfbyteError extends Error {
+  readonly code: string;
+  constructor(code: string, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+    this.name = new.target.name;
+  }
+}
+
+/** The user's mistake: one clear sentence, no stack on the command line, exit code 2. */
+export class UserError extends HalfbyteError {}
+
+/** Shapes or dtypes that do not fit an operation; thrown at trace time, naming the caller's line. */
+export class ShapeError extends UserError {
+  constructor(message: string) {
+    super("E_SHAPE", `${message}${callerSuffix()}`);
+  }
+}
+
+/** A plugin's PJRT error: `status` is the canonical status code (3 = invalid argument, 8 = resource exhausted, …). */
+export class PjrtError extends HalfbyteError {
+  readonly status: number;
+  constructor(status: number, message: string) {
+    super("E_PJRT", message);
+    this.status = status;
+  }
+}
+
+const ownFrame = /[\\/](src|dist)[\\/](base|core|autodiff|lower|jit)[\\/]|node:internal|^\s*at (async )?Promise|<anonymous>/;
+
+/** " (at file:line:column)" of the first stack frame outside the tracing machinery. */
+function callerSuffix(): string {
+  const limit = Error.stackTraceLimit;
+  Error.stackTraceLimit = 50;
+  const stack = new Error().stack?.split("\n").slice(1) ?? [];
+  Error.stackTraceLimit = limit;
+  const frame = stack.find((line) => !ownFrame.test(line));
+  const place = frame?.match(/\(?((?:file:\/\/)?[^()\s]+:\d+:\d+)\)?$/)?.[1];
+  return place === undefined ? "" : ` (at ${place.replace("file://", "")})`;
+}
+
+/** Throws our own bug as an error: an invariant that no input of a user can break. */
+export function invariant(condition: unknown, message: string): asserts condition {
+  if (!condition) throw new HalfbyteError("E_INTERNAL", `internal error: ${message}`);
+}
