@@ -1,0 +1,151 @@
+/** Arrays in device memory: the owner of PJRT buffers, one per device. */
+import { HalfbyteError, UserError } from "../base/errors.ts";
+import { type DType, dtypeInfo } from "../core/dtype.ts";
+import { byteLength, type HostArray, type Shape, type Spec, showSpec, sizeOf } from "../core/hostArray.ts";
+import { encodeStruct } from "./api.ts";
+import type { Client } from "./client.ts";
+import { structLayout } from "./layouts.ts";
+import type { Pointer } from "./native.ts";
+
+/** What the finaliser of an array may know: no reference to the array itself. */
+interface Holding {
+  readonly client: Client;
+  readonly spec: Spec;
+  readonly buffers: readonly Pointer[];
+  /** Why the memory is gone; undefined while it is live. */
+  gone: string | undefined;
+}
+
+/**
+ * Values on one device or, under a partitioned program, one piece per device. `shape` is the shape of a piece.
+ *
+ * The garbage collector does not free device memory: `dispose()` (or `using`) does, or a program the array is donated to.
+ */
+export class DeviceArray implements Spec {
+  readonly shape: Shape;
+  readonly dtype: DType;
+  readonly client: Client;
+  readonly #holding: Holding;
+
+  /** Takes ownership of `buffers`, one per device. Made by `put` and by executions. */
+  constructor(client: Client, spec: Spec, buffers: readonly Pointer[]) {
+    this.client = client;
+    this.shape = spec.shape;
+    this.dtype = spec.dtype;
+    this.#holding = { client, spec: { shape: spec.shape, dtype: spec.dtype }, buffers, gone: undefined };
+    client.holdings.add(this.#holding);
+    leaks.register(this, this.#holding, this.#holding);
+  }
+
+  /** The native buffers. @throws HalfbyteError (E_DELETED) where they were freed or donated, naming by what. */
+  get buffers(): readonly Pointer[] {
+    const { gone, buffers } = this.#holding;
+    if (gone !== undefined) throw new HalfbyteError("E_DELETED", `${showSpec(this)} can't be used: it was ${gone}`);
+    return buffers;
+  }
+
+  get isLive(): boolean {
+    return this.#holding.gone === undefined;
+  }
+
+  /** Bytes on all its devices. */
+  get deviceBytes(): number {
+    return bytesOf(this.#holding);
+  }
+
+  /** Copies the values of one device to host memory; waits for the program that computes them. @throws its failure. */
+  async toHost(device = 0): Promise<HostArray> {
+    const buffers = this.buffers;
+    const buffer = buffers[device];
+    if (buffer === undefined) {
+      throw new UserError("E_DEVICE", `${showSpec(this)} has ${buffers.length} pieces; there is no piece ${device}`);
+    }
+    const { client, shape, dtype } = this;
+    const data = new (dtypeInfo(dtype).array)(sizeOf(shape));
+    if (data.length > 0) {
+      const minorToMajor = BigInt64Array.from(shape, (_, i) => BigInt(shape.length - 1 - i));
+      const layout = encodeStruct("PJRT_Buffer_MemoryLayout", {
+        tiled_struct_size: tiledStructSize,
+        minor_to_major: minorToMajor,
+        minor_to_major_size: minorToMajor.length,
+      });
+      const { event } = client.api.call("Buffer_ToHostBuffer", {
+        src: buffer,
+        host_layout: layout,
+        dst: data,
+        dst_size: data.byteLength,
+      });
+      keepDuring(data, minorToMajor);
+      await client.transfers.wait(event);
+      keepDuring(data, minorToMajor);
+    }
+    return { shape, dtype, data };
+  }
+
+  /** The pieces of all devices, in device order. */
+  toHostPieces(): Promise<HostArray[]> {
+    return Promise.all(this.buffers.map((_, device) => this.toHost(device)));
+  }
+
+  /** Frees the device memory; work in flight keeps what it needs. Again, or after donation, it does nothing. */
+  dispose(): void {
+    this.release("disposed");
+  }
+
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** Frees the native buffers, keeping for later errors what ended them. @internal */
+  release(cause: string): void {
+    release(this.#holding, cause);
+    leaks.unregister(this.#holding);
+  }
+}
+
+/** Up to the end of num_tiles, counted from the tiled member's own start. */
+const tiledStructSize =
+  structLayout("PJRT_Buffer_MemoryLayout").fields.find(({ name }) => name === "num_tiles")!.offset - 8;
+
+let during: unknown;
+/** Host memory the device writes to must outlive the copy: a module variable keeps the engine from dropping it early. */
+function keepDuring(...values: unknown[]): void {
+  during = values;
+}
+void during;
+
+function bytesOf({ spec, buffers }: Holding): number {
+  const { bits } = dtypeInfo(spec.dtype);
+  return (bits < 8 ? Math.ceil((sizeOf(spec.shape) * bits) / 8) : byteLength(spec)) * buffers.length;
+}
+
+/** Frees what a live array holds. @internal */
+export function release(holding: Holding, cause: string): void {
+  if (holding.gone !== undefined) return;
+  holding.gone = cause;
+  holding.client.holdings.delete(holding);
+  for (const buffer of holding.buffers) holding.client.api.call("Buffer_Destroy", { buffer });
+}
+
+/** Live arrays of a client and their bytes. @internal */
+export function measure(holdings: ReadonlySet<Holding>): { arrays: number; bytes: number } {
+  let bytes = 0;
+  for (const holding of holdings) bytes += bytesOf(holding);
+  return { arrays: holdings.size, bytes };
+}
+
+export type { Holding };
+
+let warned = false;
+/** Reports memory that nobody can free any more; it does not free it, for the collector runs too late to rely on. */
+const leaks = new FinalizationRegistry<Holding>((holding) => {
+  if (holding.gone !== undefined) return;
+  holding.client.leaked.arrays++;
+  holding.client.leaked.bytes += bytesOf(holding);
+  if (warned) return;
+  warned = true;
+  process.emitWarning(
+    `a DeviceArray ${showSpec(holding.spec)} was dropped without dispose(): its device memory is lost until the client is destroyed`,
+    "HalfbyteLeakWarning",
+  );
+});

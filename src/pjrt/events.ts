@@ -1,0 +1,84 @@
+/**
+ * Waiting for device work without blocking the event loop and without a thread per wait.
+ *
+ * Each wait on a pool thread takes one of Node's four pool threads, which files and names also need. So each lane has few
+ * waits at a time, on its oldest events, and whenever one ends every event that is ready by then is settled.
+ */
+import type { PjrtApi } from "./api.ts";
+import type { Pointer } from "./native.ts";
+
+interface Waiter {
+  readonly event: Pointer;
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+  /** On a pool thread: only its own completion may settle it. */
+  awaited: boolean;
+}
+
+export class EventLane {
+  readonly #api: PjrtApi;
+  readonly #maxThreads: number;
+  #threads = 0;
+  #waiters: Waiter[] = [];
+
+  constructor(api: PjrtApi, maxThreads: number) {
+    this.#api = api;
+    this.#maxThreads = maxThreads;
+  }
+
+  /** Resolves when the event is ready and frees it; rejects with the event's error. */
+  wait(event: Pointer): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiters.push({ event, resolve, reject, awaited: false });
+      this.#settleReady();
+      this.#startThreads();
+    });
+  }
+
+  #settleReady(): void {
+    const ready: Waiter[] = [];
+    this.#waiters = this.#waiters.filter((waiter) => {
+      if (waiter.awaited || !this.#api.call("Event_IsReady", { event: waiter.event }).is_ready) return true;
+      ready.push(waiter);
+      return false;
+    });
+    for (const waiter of ready) {
+      this.#settle(waiter, () => this.#api.call("Event_Error", { event: waiter.event }));
+    }
+  }
+
+  #startThreads(): void {
+    for (const waiter of this.#waiters) {
+      if (this.#threads >= this.#maxThreads) return;
+      if (waiter.awaited) continue;
+      waiter.awaited = true;
+      this.#threads++;
+      const done = (outcome: () => void) => {
+        this.#threads--;
+        this.#waiters = this.#waiters.filter((other) => other !== waiter);
+        this.#settle(waiter, outcome);
+        this.#settleReady();
+        this.#startThreads();
+      };
+      this.#api.callAsync("Event_Await", { event: waiter.event }).then(
+        () => done(() => {}),
+        (error: unknown) =>
+          done(() => {
+            throw error;
+          }),
+      );
+    }
+  }
+
+  #settle(waiter: Waiter, outcome: () => void): void {
+    let failure: { readonly error: unknown } | undefined;
+    try {
+      outcome();
+    } catch (error) {
+      failure = { error };
+    }
+    this.#api.call("Event_Destroy", { event: waiter.event });
+    if (failure === undefined) waiter.resolve();
+    else waiter.reject(failure.error);
+  }
+}

@@ -1,0 +1,22 @@
+/**
+ * The PJRT binding. In: StableHLO text, host arrays. Out: executables, device arrays, host arrays.
+ *
+ * A new PJRT function: its struct in `layouts.ts`, its slot in `functionTable.ts`, then `api.call(name, fields)`.
+ * koffi stays inside `native.ts`.
+ */
+export { Client, type ClientOptions, configureDefaultClient, type Device, defaultClient } from "./client.ts";
+export { type CompileOptions, encodeCompileOptions, type OptionValue } from "./compileOptions.ts";
+export { DeviceArray } from "./deviceArray.ts";
+export { Executable, type ExecuteOptions, type Execution, type MemoryStats } from "./executable.ts";
+export { exitNow } from "./native.ts";
+export {
+  cacheFolder,
+  defaultPlugin,
+  type InstallRecord,
+  loadPlugin,
+  locatePlugin,
+  type Plugin,
+  type PluginLocation,
+  pluginIdentity,
+} from "./plugin.ts";
+export { put, putReplicated, putSharded } from "./transfers.ts";

@@ -1,0 +1,74 @@
+/** Host arrays onto devices. */
+import { UserError } from "../base/errors.ts";
+import { dtypeInfo } from "../core/dtype.ts";
+import { type HostArray, hostArray, sameShape, showSpec } from "../core/hostArray.ts";
+import { type Client, type Device, defaultClient } from "./client.ts";
+import { DeviceArray } from "./deviceArray.ts";
+import type { Pointer } from "./native.ts";
+
+/** The plugin copies during the call: the host array is free to change afterwards. */
+const copyDuringCall = 0;
+
+/**
+ * Copies a host array to one device (the client's first, unless named).
+ * @throws UserError where data, shape and dtype don't fit; PjrtError where the device refuses.
+ */
+export function put(host: HostArray, client: Client = defaultClient(), device?: Device): DeviceArray {
+  return new DeviceArray(client, host, [upload(host, client, device ?? client.devices[0]!)]);
+}
+
+/** One piece per device of the client, in device order: equal local shapes and dtypes. */
+export function putSharded(pieces: readonly HostArray[], client: Client = defaultClient()): DeviceArray {
+  const first = pieces[0];
+  if (first === undefined || pieces.length > client.devices.length) {
+    throw new UserError("E_DEVICE", `the client has ${client.devices.length} devices; got ${pieces.length} pieces`);
+  }
+  for (const piece of pieces) {
+    if (piece.dtype !== first.dtype || !sameShape(piece.shape, first.shape)) {
+      throw new UserError(
+        "E_DEVICE",
+        `pieces must have one shape and dtype; got ${showSpec(first)} and ${showSpec(piece)}`,
+      );
+    }
+  }
+  const buffers: Pointer[] = [];
+  try {
+    pieces.forEach((piece, i) => {
+      buffers.push(upload(piece, client, client.devices[i]!));
+    });
+  } catch (error) {
+    for (const buffer of buffers) client.api.call("Buffer_Destroy", { buffer });
+    throw error;
+  }
+  return new DeviceArray(client, first, buffers);
+}
+
+/** The same values on the client's first `devices` devices (all, unless given). */
+export function putReplicated(
+  host: HostArray,
+  client: Client = defaultClient(),
+  devices = client.devices.length,
+): DeviceArray {
+  return putSharded(
+    Array.from({ length: devices }, () => host),
+    client,
+  );
+}
+
+function upload(host: HostArray, client: Client, device: Device): Pointer {
+  client.assertOpen();
+  // The plugin reads as many bytes as the shape says, whatever the array holds.
+  const { data, shape, dtype } = hostArray(host.shape, host.dtype, host.data);
+  const { buffer, done_with_host_buffer: event } = client.api.call("Client_BufferFromHostBuffer", {
+    client: client.handle,
+    // Arrays without elements still need an address.
+    data: data.length === 0 ? new Uint8Array(8) : data,
+    type: dtypeInfo(dtype).pjrt,
+    dims: BigInt64Array.from(shape, BigInt),
+    num_dims: shape.length,
+    host_buffer_semantics: copyDuringCall,
+    device: device.handle,
+  });
+  client.api.call("Event_Destroy", { event });
+  return buffer;
+}
