@@ -147,7 +147,11 @@ function checkSpace(work, plugin) {
 async function pipInstall({ plugin, work, site, note }) {
   const temporary = join(work, "pip");
   mkdirSync(temporary);
-  const timer = setInterval(() => note(downloadState(plugin, bytesBelow(work))), 250);
+  let most = 0;
+  const timer = setInterval(() => {
+    most = Math.max(most, bytesBelow(work));
+    note(downloadState(plugin, most));
+  }, 250);
   try {
     const { exitCode, stdout, stderr } = await runProgram(
       "python3",

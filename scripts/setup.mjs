@@ -15,7 +15,7 @@ import { progressOn, secondsSince } from "./progress.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-const HELP = `Usage: npm run setup -- [options]
+const HELP = `Usage: npm run setup -- [options]   (or: halfbyte setup [options])
 
 Installs the npm packages of the lock file, builds dist, and fetches the PJRT CPU plugin into the cache
 (\${HALFBYTE_CACHE:-~/.cache/halfbyte}). Does only what is missing.

@@ -1,0 +1,65 @@
+/** Reads a command line of `key=value` settings and `--flag` switches. Values stay text; the config gives them their types. */
+import { UserError } from "../base/errors.ts";
+import { nearest } from "../base/nearest.ts";
+
+export interface ArgumentRules {
+  /** Switches besides `json` and `help`, without their dashes. */
+  readonly flags?: readonly string[];
+  /** The settings' names where the command knows them all; else they are checked later, by the config. */
+  readonly keys?: readonly string[];
+  /** How many plain words may be given (default 0). */
+  readonly maxWords?: number;
+}
+
+export interface Arguments {
+  readonly settings: Readonly<Record<string, string>>;
+  readonly flags: ReadonlySet<string>;
+  readonly words: readonly string[];
+}
+
+const SETTING = /^([A-Za-z_][\w.-]*)=(.*)$/s;
+
+/** @throws UserError (E_OPTION, E_KEY, E_ARGUMENT) naming the nearest thing that exists. */
+export function parseArguments(args: readonly string[], rules: ArgumentRules = {}): Arguments {
+  const settings: Record<string, string> = Object.create(null);
+  const flags = new Set<string>();
+  const words: string[] = [];
+  for (const arg of args) {
+    const [, key, value] = arg.match(SETTING) ?? [];
+    if (arg.startsWith("-")) flags.add(checkFlag(arg, rules));
+    else if (key === undefined || value === undefined) words.push(checkWord(arg, words.length, rules));
+    else if (key in settings)
+      throw new UserError("E_KEY", `${key} is set twice (${key}=${settings[key]} and ${arg}): keep one`);
+    else settings[checkKey(key, rules)] = value;
+  }
+  return { settings, flags, words };
+}
+
+function checkFlag(arg: string, { flags = [] }: ArgumentRules): string {
+  const known = [...flags, "json", "help"];
+  const name = arg === "-h" ? "help" : arg.replace(/^--/, "");
+  if (known.includes(name)) return name;
+  const [key = "", value = "VALUE"] = name.split(/=(.*)/s);
+  const near = nearest(key, known);
+  const fix =
+    near !== undefined
+      ? `did you mean --${near}?`
+      : `settings are written without dashes: ${key.replaceAll("-", "_")}=${value}`;
+  throw new UserError("E_OPTION", `unknown option "${arg}"; ${fix}`);
+}
+
+function checkWord(arg: string, count: number, { maxWords = 0 }: ArgumentRules): string {
+  if (count < maxWords) return arg;
+  throw new UserError("E_ARGUMENT", `unexpected argument "${arg}": settings are written key=value`);
+}
+
+function checkKey(key: string, { keys }: ArgumentRules): string {
+  if (keys === undefined || keys.includes(key)) return key;
+  const near = nearest(key, keys);
+  throw new UserError(
+    "E_KEY",
+    near === undefined
+      ? `unknown key "${key}"; known are ${keys.join(", ")}`
+      : `unknown key "${key}"; did you mean "${near}"?`,
+  );
+}

@@ -1,0 +1,28 @@
+/** What a command is, and the table of all of them. To add one: a module that exports `command`, and a row here. */
+
+export interface Command {
+  /** What `halfbyte NAME --help` prints: usage, settings, one line for `--json`, and an example. */
+  readonly help: string;
+  /** Runs it with the arguments after its name; resolves with the exit code. @throws UserError for the user's mistakes. */
+  run(args: readonly string[]): Promise<number>;
+}
+
+export interface CommandEntry {
+  readonly name: string;
+  readonly summary: string;
+  /** Imports the command's module: only the one that is asked for is ever loaded. */
+  load(): Promise<Command>;
+}
+
+export const commands: readonly CommandEntry[] = [
+  {
+    name: "setup",
+    summary: "install what is missing: packages, build, the PJRT plugin",
+    load: async () => (await import("./setup.ts")).command,
+  },
+  {
+    name: "doctor",
+    summary: "show what this machine offers, how fast it is, and what to fix",
+    load: async () => (await import("./doctor.ts")).command,
+  },
+];

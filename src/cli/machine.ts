@@ -1,0 +1,99 @@
+/** What this machine is, read from the system: processor, memory, allocator settings. Pure parsers, then one reader. */
+import { readFileSync } from "node:fs";
+import { availableParallelism, cpus, totalmem } from "node:os";
+
+export interface Processor {
+  readonly model: string;
+  /** How many run at once: the cores this process may use, less where a container's quota is lower. */
+  readonly cores: number;
+  readonly avx512: boolean;
+  /** BF16 dot products in AVX-512 registers. */
+  readonly avx512Bf16: boolean;
+  /** BF16 tiles: the fast matrix unit of recent Intel server processors. */
+  readonly amxBf16: boolean;
+}
+
+export interface Memory {
+  /** Bytes this process may use: the machine's, or a container's limit. */
+  readonly total: number;
+  /** Bytes that are free without swapping. */
+  readonly available: number;
+  /** Transparent huge pages. */
+  readonly hugePages: "always" | "madvise" | "never" | "unknown";
+}
+
+export interface Allocator {
+  /** Version of glibc; undefined with another C library. */
+  readonly glibc: string | undefined;
+  /** Whether glibc keeps freed memory, in huge pages, between steps. */
+  readonly keepsMemory: boolean;
+}
+
+export interface Machine {
+  readonly processor: Processor;
+  readonly memory: Memory;
+  readonly allocator: Allocator;
+}
+
+/** Features and model of the first processor in the text of /proc/cpuinfo. */
+export function parseCpuInfo(text: string): Omit<Processor, "cores"> {
+  const field = (name: string) => text.match(new RegExp(`^${name}\\s*: (.*)$`, "m"))?.[1] ?? "";
+  const flags = new Set(field("flags").split(" "));
+  return {
+    model: field("model name") || "unknown",
+    avx512: flags.has("avx512f"),
+    avx512Bf16: flags.has("avx512_bf16"),
+    amxBf16: flags.has("amx_bf16") && flags.has("amx_tile"),
+  };
+}
+
+/** Cores a cgroup may use, from "QUOTA PERIOD" or "max PERIOD" (microseconds). */
+export function parseCpuQuota(text: string): number {
+  const [quota, period] = text.trim().split(/\s+/).map(Number);
+  return quota && period ? Math.max(1, Math.ceil(quota / period)) : Number.POSITIVE_INFINITY;
+}
+
+/** The chosen word of "always [madvise] never". */
+export function parseHugePages(text: string): Memory["hugePages"] {
+  const chosen = text.match(/\[(always|madvise|never)\]/)?.[1];
+  return (chosen as Memory["hugePages"] | undefined) ?? "unknown";
+}
+
+/** Whether a value of GLIBC_TUNABLES (or a preloaded jemalloc) stops each step from faulting its memory in again. */
+export function keepsMemory(env: NodeJS.ProcessEnv): boolean {
+  const tunables = env.GLIBC_TUNABLES ?? "";
+  return (
+    (/glibc\.malloc\.mmap_max=0/.test(tunables) && /glibc\.malloc\.trim_threshold=\d{9,}/.test(tunables)) ||
+    /jemalloc|tcmalloc/.test(env.LD_PRELOAD ?? "")
+  );
+}
+
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+export function readMachine(): Machine {
+  const cpuInfo = parseCpuInfo(read("/proc/cpuinfo"));
+  // 0, and numbers beyond the machine's memory, stand for "no limit".
+  const limit = process.constrainedMemory() || Number.POSITIVE_INFINITY;
+  const total = Math.min(limit, totalmem());
+  const available = Number(read("/proc/meminfo").match(/^MemAvailable:\s*(\d+) kB/m)?.[1] ?? Number.NaN) * 1024;
+  const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
+  return {
+    processor: {
+      ...cpuInfo,
+      model: cpuInfo.model === "unknown" ? (cpus()[0]?.model ?? "unknown") : cpuInfo.model,
+      cores: Math.min(availableParallelism(), parseCpuQuota(read("/sys/fs/cgroup/cpu.max"))),
+    },
+    memory: {
+      total,
+      available: Math.min(total, Number.isNaN(available) ? total : available),
+      hugePages: parseHugePages(read("/sys/kernel/mm/transparent_hugepage/enabled")),
+    },
+    allocator: { glibc: report.header?.glibcVersionRuntime, keepsMemory: keepsMemory(process.env) },
+  };
+}
