@@ -29,7 +29,8 @@ export class PjrtError extends HalfbyteError {
   }
 }
 
-const ownFrame = /[\\/](src|dist)[\\/](base|core|autodiff|lower|jit)[\\/]|node:internal|^\s*at (async )?Promise|<anonymous>/;
+const ownFrame =
+  /[\\/](src|dist)[\\/](base|core|autodiff|lower|jit)[\\/]|node:internal|^\s*at (async )?Promise|<anonymous>/;
 
 /** " (at file:line:column)" of the first stack frame outside the tracing machinery. */
 function callerSuffix(): string {

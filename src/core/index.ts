@@ -1,0 +1,38 @@
+/**
+ * The core: tensors, the operations on them, the programs they form, and the reference evaluator.
+ * In: functions of Tensors. Out: Programs. A new operation goes into the file of its family under `ops/`.
+ */
+export {
+  type DType,
+  dtypeInfo,
+  dtypeOfSafetensors,
+  dtypes,
+  isFloat,
+  isInteger,
+  parseDType,
+  type TypedArray,
+} from "./dtype.ts";
+export {
+  byteLength,
+  type HostArray,
+  hostArray,
+  type Shape,
+  type Spec,
+  sameShape,
+  showSpec,
+  sizeOf,
+  spec,
+} from "./hostArray.ts";
+export type { Emitted, Emitter, Eqn, Op, Region, VjpRule } from "./op.ts";
+export { constant, full, iota, zeros } from "./ops/constant.ts";
+export { type DotOptions, dot } from "./ops/dot.ts";
+export { oneHot, scatterAdd, take, takeAlong } from "./ops/gather.ts";
+export { checkpointName, optimizationBarrier, stopGradient } from "./ops/identity.ts";
+export { argMax } from "./ops/reduce.ts";
+export { clamp, where } from "./ops/select.ts";
+export { concat, pad, stack } from "./ops/shape.ts";
+export { makeProgram, type Program, showProgram } from "./program.ts";
+export { apply, applyOne, type Operand, parameter, Tensor } from "./tensor.ts";
+export { interpret, interpretProgram, trace, traceFunction } from "./trace.ts";
+export { type MapTree, treeLeaves, treeMap, treePaths, treeUnflatten } from "./tree.ts";
+export { toHostArray, toValues, type Values } from "./values.ts";

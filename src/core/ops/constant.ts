@@ -1,0 +1,62 @@
+/** Values that depend on nothing: one number everywhere, counting along a dim, and literal arrays. */
+import { ShapeError } from "../../base/errors.ts";
+import { type DType, dtypeInfo } from "../dtype.ts";
+import { type HostArray, type Shape, type Spec, sizeOf } from "../hostArray.ts";
+import type { Op } from "../op.ts";
+import { applyOne, type Tensor } from "../tensor.ts";
+import { allocate, rounder, stridesOf, toValues, type Values } from "../values.ts";
+
+const fullOp: Op<Spec & { value: number }> = {
+  name: "full",
+  shape: (_, { shape, dtype }) => [{ shape, dtype }],
+  vjp: "none",
+  lower: (e, _, { value }, [out]) => [e.splat(dtypeInfo(out!.dtype).kind === "bool" ? value !== 0 : value, out!)],
+  interpret: (_, { shape, dtype, value }) => [
+    { shape, dtype, data: allocate(dtype, sizeOf(shape)).fill(rounder(dtype)(value)) },
+  ],
+  show: ({ value }) => String(value),
+};
+
+const iotaOp: Op<Spec & { dim: number }> = {
+  name: "iota",
+  shape: (_, { shape, dtype, dim }) => {
+    if (dim < 0 || dim >= shape.length) throw new ShapeError(`iota: dim ${dim} is outside the shape [${shape}]`);
+    return [{ shape, dtype }];
+  },
+  vjp: "none",
+  lower: (e, _, { dim }, outputs) => e.op("stablehlo.iota", [], outputs, { iota_dimension: `${dim} : i64` }),
+  interpret: (_, { shape, dtype, dim }) => {
+    const data = allocate(dtype, sizeOf(shape));
+    const stride = stridesOf(shape)[dim]!;
+    for (let i = 0; i < data.length; i++) data[i] = Math.floor(i / stride) % shape[dim]!;
+    return [{ shape, dtype, data }];
+  },
+  show: ({ dim }) => `dim=${dim}`,
+};
+
+const literalOp: Op<{ values: Values }> = {
+  name: "constant",
+  shape: (_, { values }) => [values],
+  vjp: "none",
+  lower: (e, _, { values }) => [e.dense(values)],
+  interpret: (_, { values }) => [values],
+};
+
+/** A tensor of one value everywhere. */
+export function full(shape: Shape, value: number, dtype: DType): Tensor {
+  return applyOne(fullOp, [], { shape, dtype, value });
+}
+
+export function zeros(shape: Shape, dtype: DType): Tensor {
+  return full(shape, 0, dtype);
+}
+
+/** 0, 1, 2, … along `dim`, the same along the others. */
+export function iota(shape: Shape, dim: number, dtype: DType): Tensor {
+  return applyOne(iotaOp, [], { shape, dtype, dim });
+}
+
+/** A literal array, written into the program: for small tables. */
+export function constant(host: HostArray): Tensor {
+  return applyOne(literalOp, [], { values: toValues(host) });
+}

@@ -1,0 +1,191 @@
+/** Reductions over dims. Sums of 16-bit floats are taken in float32 and rounded once, compiled or interpreted. */
+import { ShapeError } from "../../base/errors.ts";
+import { dtypeInfo } from "../dtype.ts";
+import { type Shape, type Spec, showSpec, sizeOf } from "../hostArray.ts";
+import type { Emitted, Emitter, Op } from "../op.ts";
+import { applyOne, type Tensor } from "../tensor.ts";
+import { allocate, offsets, rounder, stridesOf, type Values } from "../values.ts";
+import { i64s } from "./shape.ts";
+
+export interface ReduceOptions {
+  /** Keep the reduced dims with size 1. */
+  readonly keepDims?: boolean;
+}
+
+interface ReduceParams {
+  readonly dims: readonly number[];
+}
+
+const without = (shape: Shape, dims: readonly number[]): Shape => shape.filter((_, i) => !dims.includes(i));
+
+function reducedSpec(name: string, x: Spec, { dims }: ReduceParams): Spec[] {
+  const { kind, bits } = dtypeInfo(x.dtype);
+  if (bits < 8 || (kind !== "float" && bits === 64) || (kind === "float" && bits < 16)) {
+    throw new ShapeError(`${name}: cannot reduce ${showSpec(x)}; cast it first`);
+  }
+  return [{ shape: without(x.shape, dims), dtype: x.dtype }];
+}
+
+/** Flat offsets of the kept positions and, from each, of the elements that are reduced into it. */
+function reductionOffsets(x: Values, dims: readonly number[]): { kept: Int32Array; inner: Int32Array } {
+  const strides = stridesOf(x.shape);
+  const keptDims = x.shape.map((_, i) => i).filter((i) => !dims.includes(i));
+  const pick = (list: readonly number[], from: readonly number[]) => list.map((i) => from[i]!);
+  return {
+    kept: offsets(pick(keptDims, x.shape), pick(keptDims, strides)),
+    inner: offsets(pick(dims, x.shape), pick(dims, strides)),
+  };
+}
+
+interface Reduction {
+  readonly hlo: string;
+  /** Value of an empty reduction. */
+  readonly initial: (spec: Spec) => number;
+  readonly combine: (a: number, b: number) => number;
+  readonly vjp: Op<ReduceParams>["vjp"];
+}
+
+function reduction(name: string, { hlo, initial, combine, vjp }: Reduction): Op<ReduceParams> {
+  return {
+    name,
+    shape: ([x], params) => reducedSpec(name, x!, params),
+    vjp,
+    lower: (e, [x], { dims }, [out]) => {
+      const narrow = hlo === "add" && dtypeInfo(x!.dtype).kind === "float" && dtypeInfo(x!.dtype).bits < 32;
+      const wide = narrow ? e.op("stablehlo.convert", [x!], [{ shape: x!.shape, dtype: "float32" }])[0]! : x!;
+      const result = emitReduce(e, {
+        hlo,
+        dims,
+        x: wide,
+        initial: initial(out!),
+        out: { shape: out!.shape, dtype: wide.dtype },
+      });
+      return narrow ? e.op("stablehlo.convert", [result], [out!]) : [result];
+    },
+    interpret: ([x], { dims }, [out]) => {
+      const { kept, inner } = reductionOffsets(x!, dims);
+      const data = allocate(out!.dtype, kept.length);
+      const round = rounder(out!.dtype);
+      for (let i = 0; i < kept.length; i++) {
+        let value = initial(out!);
+        for (let j = 0; j < inner.length; j++) value = combine(value, x!.data[kept[i]! + inner[j]!]!);
+        data[i] = round(value);
+      }
+      return [{ shape: out!.shape, dtype: out!.dtype, data }];
+    },
+    show: ({ dims }) => `dims=${dims}`,
+  };
+}
+
+/** One `stablehlo.reduce` with a binary operation as its body. */
+export function emitReduce(
+  e: Emitter,
+  { hlo, dims, x, initial, out }: { hlo: string; dims: readonly number[]; x: Emitted; initial: number; out: Spec },
+): Emitted {
+  const scalar: Spec = { shape: [], dtype: x.dtype };
+  const start = e.splat(dtypeInfo(x.dtype).kind === "bool" ? initial !== 0 : initial, scalar);
+  return e.op("stablehlo.reduce", [x, start], [out], { dimensions: i64s(dims) }, [
+    { inputs: [scalar, scalar], body: (a, b) => e.op(`stablehlo.${hlo}`, [a, b], [scalar]) },
+  ])[0]!;
+}
+
+const restore = (ct: Tensor, shape: Shape, dims: readonly number[]): Tensor =>
+  ct.reshape(shape.map((n, i) => (dims.includes(i) ? 1 : n))).broadcastTo(shape);
+
+/** The cotangent goes to the elements that equal the extremum, in equal parts where several do. */
+const extremumVjp: Op<ReduceParams>["vjp"] = ({ inputs: [x], outputs: [y], params: { dims }, cts: [ct] }) => {
+  const hit = x!.eq(restore(y!, x!.shape, dims)).astype(x!.dtype);
+  const share = ct!.div(hit.sum(dims));
+  return [restore(share, x!.shape, dims).mul(hit)];
+};
+
+function lowest({ dtype }: Spec): number {
+  const { kind, bits } = dtypeInfo(dtype);
+  return kind === "float" ? -Infinity : kind === "int" ? -(2 ** (bits - 1)) : 0;
+}
+
+function highest({ dtype }: Spec): number {
+  const { kind, bits } = dtypeInfo(dtype);
+  return kind === "float" ? Infinity : kind === "int" ? 2 ** (bits - 1) - 1 : kind === "bool" ? 1 : 2 ** bits - 1;
+}
+
+const sumOp = reduction("reduce_sum", {
+  hlo: "add",
+  initial: () => 0,
+  combine: (a, b) => a + b,
+  vjp: ({ inputs: [x], params: { dims }, cts: [ct] }) => [restore(ct!, x!.shape, dims)],
+});
+const maxOp = reduction("reduce_max", { hlo: "maximum", initial: lowest, combine: Math.max, vjp: extremumVjp });
+const minOp = reduction("reduce_min", { hlo: "minimum", initial: highest, combine: Math.min, vjp: extremumVjp });
+
+const argMaxOp: Op<{ dim: number }> = {
+  name: "argmax",
+  shape: ([x], { dim }) => {
+    reducedSpec("argMax", x!, { dims: [dim] });
+    return [{ shape: without(x!.shape, [dim]), dtype: "int32" }];
+  },
+  vjp: "none",
+  lower: (e, [x], { dim }, [out]) => {
+    // The highest value, then the lowest index that has it: two reductions that XLA vectorises.
+    const index: Spec = { shape: x!.shape, dtype: "int32" };
+    const mask: Spec = { shape: x!.shape, dtype: "bool" };
+    const best = emitReduce(e, {
+      hlo: "maximum",
+      dims: [dim],
+      x: x!,
+      initial: lowest(x!),
+      out: { shape: out!.shape, dtype: x!.dtype },
+    });
+    const kept = x!.shape.map((_, i) => i).filter((i) => i !== dim);
+    const spread = e.op("stablehlo.broadcast_in_dim", [best], [x!], { broadcast_dimensions: i64s(kept) })[0]!;
+    const [hit] = e.op("stablehlo.compare", [x!, spread], [mask], {
+      comparison_direction: "#stablehlo<comparison_direction EQ>",
+    });
+    const [positions] = e.op("stablehlo.iota", [], [index], { iota_dimension: `${dim} : i64` });
+    const [candidates] = e.op("stablehlo.select", [hit!, positions!, e.splat(x!.shape[dim]! - 1, index)], [index]);
+    return [emitReduce(e, { hlo: "minimum", dims: [dim], x: candidates!, initial: 2 ** 31 - 1, out: out! })];
+  },
+  interpret: ([x], { dim }, [out]) => {
+    const { kept, inner } = reductionOffsets(x!, [dim]);
+    const data = new Int32Array(kept.length);
+    for (let i = 0; i < kept.length; i++) {
+      for (let j = 1; j < inner.length; j++) {
+        if (x!.data[kept[i]! + inner[j]!]! > x!.data[kept[i]! + inner[data[i]!]!]!) data[i] = j;
+      }
+    }
+    return [{ shape: out!.shape, dtype: "int32", data }];
+  },
+  show: ({ dim }) => `dim=${dim}`,
+};
+
+function reduce(
+  op: Op<ReduceParams>,
+  x: Tensor,
+  dims: number | readonly number[] | undefined,
+  { keepDims }: ReduceOptions = {},
+): Tensor {
+  const list = dims === undefined ? x.shape.map((_, i) => i) : typeof dims === "number" ? [dims] : dims;
+  const resolved = [...new Set(list.map((dim) => (dim < 0 ? dim + x.rank : dim)))].sort((a, b) => a - b);
+  if (resolved.some((dim) => !(dim >= 0 && dim < x.rank))) {
+    throw new ShapeError(`${op.name}: dims [${list}] are outside ${showSpec(x)}`);
+  }
+  const result = resolved.length === 0 ? x : applyOne(op, [x], { dims: resolved });
+  return keepDims ? result.reshape(x.shape.map((n, i) => (resolved.includes(i) ? 1 : n))) : result;
+}
+
+export const reduceSum = (x: Tensor, dims?: number | readonly number[], options?: ReduceOptions): Tensor =>
+  reduce(sumOp, x, dims, options);
+export const reduceMax = (x: Tensor, dims?: number | readonly number[], options?: ReduceOptions): Tensor =>
+  reduce(maxOp, x, dims, options);
+export const reduceMin = (x: Tensor, dims?: number | readonly number[], options?: ReduceOptions): Tensor =>
+  reduce(minOp, x, dims, options);
+
+export function reduceMean(x: Tensor, dims?: number | readonly number[], options?: ReduceOptions): Tensor {
+  const total = reduceSum(x, dims, options);
+  return total.mul(sizeOf(total.shape) / sizeOf(x.shape));
+}
+
+/** Index of the largest value along `dim`, the first where several are largest, as int32. */
+export function argMax(x: Tensor, dim: number): Tensor {
+  return applyOne(argMaxOp, [x], { dim: dim < 0 ? dim + x.rank : dim });
+}

@@ -1,0 +1,333 @@
+/** Moving elements without changing them: reshape, transpose, broadcast, slice, reverse, pad, concatenate. */
+import { ShapeError } from "../../base/errors.ts";
+import { type Shape, type Spec, sameShape, showSpec, sizeOf } from "../hostArray.ts";
+import type { Op } from "../op.ts";
+import { applyOne, type Tensor } from "../tensor.ts";
+import { allocate, gatherOffsets, offsets, rounder, stridesOf } from "../values.ts";
+
+/** MLIR's spelling of a list of integers. */
+export const i64s = (values: readonly number[]): string => `array<i64${values.length ? `: ${values.join(", ")}` : ""}>`;
+
+function checkDim(name: string, x: Spec, dim: number): number {
+  const resolved = dim < 0 ? dim + x.shape.length : dim;
+  if (!Number.isInteger(dim) || resolved < 0 || resolved >= x.shape.length) {
+    throw new ShapeError(`${name}: dim ${dim} is outside ${showSpec(x)}`);
+  }
+  return resolved;
+}
+
+const reshapeOp: Op<{ shape: Shape }> = {
+  name: "reshape",
+  shape: ([x], { shape }) => {
+    if (sizeOf(shape) !== sizeOf(x!.shape)) {
+      throw new ShapeError(
+        `reshape: ${showSpec(x!)} has ${sizeOf(x!.shape)} elements, [${shape}] has ${sizeOf(shape)}`,
+      );
+    }
+    return [{ shape, dtype: x!.dtype }];
+  },
+  vjp: ({ inputs: [x], cts: [ct] }) => [reshape(ct!, x!.shape)],
+  lower: (e, inputs, _, outputs) => e.op("stablehlo.reshape", inputs, outputs),
+  interpret: ([x], { shape }) => [{ ...x!, shape }],
+};
+
+/** The same elements in row-major order under another shape; one dim may be -1. @throws ShapeError */
+export function reshape(x: Tensor, shape: Shape): Tensor {
+  const unknown = shape.indexOf(-1);
+  const resolved = [...shape];
+  if (unknown >= 0) resolved[unknown] = sizeOf(x.shape) / -sizeOf(shape);
+  return sameShape(x.shape, resolved) ? x : applyOne(reshapeOp, [x], { shape: resolved });
+}
+
+export const expandDims = (x: Tensor, dim: number): Tensor => {
+  const at = dim < 0 ? dim + x.rank + 1 : dim;
+  return reshape(x, [...x.shape.slice(0, at), 1, ...x.shape.slice(at)]);
+};
+
+export function squeeze(x: Tensor, dim: number): Tensor {
+  const at = checkDim("squeeze", x, dim);
+  if (x.shape[at] !== 1) throw new ShapeError(`squeeze: dim ${dim} of ${showSpec(x)} is not 1`);
+  return reshape(
+    x,
+    x.shape.filter((_, i) => i !== at),
+  );
+}
+
+const transposeOp: Op<{ permutation: readonly number[] }> = {
+  name: "transpose",
+  shape: ([x], { permutation }) => {
+    if ([...permutation].sort((a, b) => a - b).some((p, i) => p !== i) || permutation.length !== x!.shape.length) {
+      throw new ShapeError(`transpose: [${permutation}] is no permutation of the dims of ${showSpec(x!)}`);
+    }
+    return [{ shape: permutation.map((p) => x!.shape[p]!), dtype: x!.dtype }];
+  },
+  vjp: ({ params: { permutation }, cts: [ct] }) => [
+    transpose(
+      ct!,
+      permutation.map((_, i) => permutation.indexOf(i)),
+    ),
+  ],
+  lower: (e, inputs, { permutation }, outputs) =>
+    e.op("stablehlo.transpose", inputs, outputs, { permutation: i64s(permutation) }),
+  interpret: ([x], { permutation }, [out]) => {
+    const strides = stridesOf(x!.shape);
+    return [
+      gatherOffsets(
+        x!,
+        offsets(
+          out!.shape,
+          permutation.map((p) => strides[p]!),
+        ),
+        out!.shape,
+      ),
+    ];
+  },
+  show: ({ permutation }) => `${permutation}`,
+};
+
+export function transpose(x: Tensor, permutation: readonly number[]): Tensor {
+  const resolved = permutation.map((p) => (p < 0 ? p + x.rank : p));
+  return resolved.length === x.rank && resolved.every((p, i) => p === i)
+    ? x
+    : applyOne(transposeOp, [x], { permutation: resolved });
+}
+
+/** Aligned from the right; a dim of 1 is repeated. */
+const broadcastOp: Op<{ shape: Shape }> = {
+  name: "broadcast",
+  shape: ([x], { shape }) => {
+    const lead = shape.length - x!.shape.length;
+    if (lead < 0 || x!.shape.some((dim, i) => dim !== 1 && dim !== shape[lead + i])) {
+      throw new ShapeError(
+        `broadcastTo: ${showSpec(x!)} does not broadcast to [${shape}]; each dim must be equal or 1, from the right`,
+      );
+    }
+    return [{ shape, dtype: x!.dtype }];
+  },
+  vjp: ({ inputs: [x], params: { shape }, cts: [ct] }) => {
+    const lead = shape.length - x!.rank;
+    const repeated = shape.map((_, i) => i).filter((i) => i < lead || (x!.shape[i - lead] === 1 && shape[i] !== 1));
+    return [ct!.sum(repeated).reshape(x!.shape)];
+  },
+  lower: (e, inputs, { shape }, outputs) => {
+    const lead = shape.length - inputs[0]!.shape.length;
+    return e.op("stablehlo.broadcast_in_dim", inputs, outputs, {
+      broadcast_dimensions: i64s(inputs[0]!.shape.map((_, i) => lead + i)),
+    });
+  },
+  interpret: ([x], { shape }) => {
+    const lead = shape.length - x!.shape.length;
+    const own = stridesOf(x!.shape);
+    const strides = shape.map((_, i) => (i < lead || x!.shape[i - lead] === 1 ? 0 : own[i - lead]!));
+    return [gatherOffsets(x!, offsets(shape, strides), shape)];
+  },
+};
+
+export function broadcastTo(x: Tensor, shape: Shape): Tensor {
+  return sameShape(x.shape, shape) ? x : applyOne(broadcastOp, [x], { shape });
+}
+
+/** The shape two shapes broadcast to. @throws ShapeError naming `operation` */
+export function broadcastShapes(a: Spec, b: Spec, operation: string): Shape {
+  const rank = Math.max(a.shape.length, b.shape.length);
+  return Array.from({ length: rank }, (_, i) => {
+    const [da, db] = [a.shape[i - rank + a.shape.length] ?? 1, b.shape[i - rank + b.shape.length] ?? 1];
+    if (da !== db && da !== 1 && db !== 1) {
+      throw new ShapeError(
+        `${operation}: ${showSpec(a)} and ${showSpec(b)} do not broadcast: ${da} against ${db}; dims must be equal or 1, from the right`,
+      );
+    }
+    return da === 1 ? db : da;
+  });
+}
+
+export interface SliceParams {
+  readonly starts: readonly number[];
+  readonly limits: readonly number[];
+  readonly strides: readonly number[];
+}
+
+const sliceOp: Op<SliceParams> = {
+  name: "slice",
+  shape: ([x], { starts, limits, strides }) => {
+    const rank = x!.shape.length;
+    const fits = starts.every((s, i) => s >= 0 && s <= limits[i]! && limits[i]! <= x!.shape[i]! && strides[i]! >= 1);
+    if (starts.length !== rank || limits.length !== rank || strides.length !== rank || !fits) {
+      throw new ShapeError(`slice: [${starts}] to [${limits}] step [${strides}] is outside ${showSpec(x!)}`);
+    }
+    return [{ shape: starts.map((s, i) => Math.ceil((limits[i]! - s) / strides[i]!)), dtype: x!.dtype }];
+  },
+  vjp: ({ inputs: [x], params: { starts, strides }, cts: [ct] }) => {
+    const high = starts.map((s, i) => x!.shape[i]! - s - Math.max(0, (ct!.shape[i]! - 1) * strides[i]! + 1));
+    return [pad(ct!, { low: starts, high, interior: strides.map((s) => s - 1) })];
+  },
+  lower: (e, inputs, { starts, limits, strides }, outputs) =>
+    e.op("stablehlo.slice", inputs, outputs, {
+      start_indices: i64s(starts),
+      limit_indices: i64s(limits),
+      strides: i64s(strides),
+    }),
+  interpret: ([x], { starts, strides }, [out]) => {
+    const own = stridesOf(x!.shape);
+    const base = starts.reduce((sum, s, i) => sum + s * own[i]!, 0);
+    return [
+      gatherOffsets(
+        x!,
+        offsets(
+          out!.shape,
+          own.map((s, i) => s * strides[i]!),
+          base,
+        ),
+        out!.shape,
+      ),
+    ];
+  },
+  show: ({ starts, limits, strides }) =>
+    starts.map((s, i) => `${s}:${limits[i]}${strides[i] === 1 ? "" : `:${strides[i]}`}`).join(","),
+};
+
+export function slice(x: Tensor, params: SliceParams): Tensor {
+  const whole = params.starts.every((s, i) => s === 0 && params.limits[i] === x.shape[i] && params.strides[i] === 1);
+  return whole && params.starts.length === x.rank ? x : applyOne(sliceOp, [x], params);
+}
+
+export function narrow(x: Tensor, dim: number, start: number, size: number): Tensor {
+  const at = checkDim("narrow", x, dim);
+  return slice(x, {
+    starts: x.shape.map((_, i) => (i === at ? start : 0)),
+    limits: x.shape.map((n, i) => (i === at ? start + size : n)),
+    strides: x.shape.map(() => 1),
+  });
+}
+
+const reverseOp: Op<{ dims: readonly number[] }> = {
+  name: "reverse",
+  shape: ([x]) => [x!],
+  vjp: ({ params: { dims }, cts: [ct] }) => [reverse(ct!, dims)],
+  lower: (e, inputs, { dims }, outputs) => e.op("stablehlo.reverse", inputs, outputs, { dimensions: i64s(dims) }),
+  interpret: ([x], { dims }) => {
+    const own = stridesOf(x!.shape);
+    const base = dims.reduce((sum, d) => sum + (x!.shape[d]! - 1) * own[d]!, 0);
+    return [
+      gatherOffsets(
+        x!,
+        offsets(
+          x!.shape,
+          own.map((s, i) => (dims.includes(i) ? -s : s)),
+          base,
+        ),
+        x!.shape,
+      ),
+    ];
+  },
+  show: ({ dims }) => `dims=${dims}`,
+};
+
+export function reverse(x: Tensor, dims: readonly number[]): Tensor {
+  return applyOne(reverseOp, [x], { dims: dims.map((dim) => checkDim("reverse", x, dim)) });
+}
+
+export interface PadOptions {
+  /** Entries put before, after and between the elements of each dim; negative low and high are not allowed. */
+  readonly low: readonly number[];
+  readonly high: readonly number[];
+  readonly interior?: readonly number[];
+  readonly value?: number;
+}
+
+type PadParams = Required<PadOptions>;
+
+const padOp: Op<PadParams> = {
+  name: "pad",
+  shape: ([x], { low, high, interior }) => {
+    const rank = x!.shape.length;
+    if (low.length !== rank || high.length !== rank || [...low, ...high, ...interior].some((n) => n < 0)) {
+      throw new ShapeError(`pad: low [${low}] and high [${high}] must be ≥ 0, one for each dim of ${showSpec(x!)}`);
+    }
+    return [
+      { shape: x!.shape.map((n, i) => n + low[i]! + high[i]! + Math.max(0, n - 1) * interior[i]!), dtype: x!.dtype },
+    ];
+  },
+  vjp: ({ outputs: [y], params: { low, high, interior }, cts: [ct] }) => [
+    slice(ct!, { starts: low, limits: y!.shape.map((n, i) => n - high[i]!), strides: interior.map((n) => n + 1) }),
+  ],
+  lower: (e, [x], { low, high, interior, value }, outputs) =>
+    e.op("stablehlo.pad", [x!, e.splat(value, { shape: [], dtype: x!.dtype })], outputs, {
+      edge_padding_low: i64s(low),
+      edge_padding_high: i64s(high),
+      interior_padding: i64s(interior),
+    }),
+  interpret: ([x], { low, interior, value }, [out]) => {
+    const data = allocate(out!.dtype, sizeOf(out!.shape)).fill(rounder(out!.dtype)(value));
+    const own = stridesOf(out!.shape);
+    const base = low.reduce((sum, n, i) => sum + n * own[i]!, 0);
+    const at = offsets(
+      x!.shape,
+      own.map((s, i) => s * (interior[i]! + 1)),
+      base,
+    );
+    for (let i = 0; i < at.length; i++) data[at[i]!] = x!.data[i]!;
+    return [{ shape: out!.shape, dtype: out!.dtype, data }];
+  },
+  show: ({ low, high, value }) => `low=${low} high=${high} value=${value}`,
+};
+
+export function pad(x: Tensor, { low, high, interior, value = 0 }: PadOptions): Tensor {
+  if ([...low, ...high, ...(interior ?? [])].every((n) => n === 0)) return x;
+  return applyOne(padOp, [x], { low, high, interior: interior ?? low.map(() => 0), value });
+}
+
+const concatOp: Op<{ dim: number }> = {
+  name: "concat",
+  shape: (inputs, { dim }) => {
+    const [first] = inputs;
+    for (const x of inputs) {
+      const fits = x.dtype === first!.dtype && sameShape(x.shape.with(dim, 0), first!.shape.with(dim, 0));
+      if (!fits) throw new ShapeError(`concat along ${dim}: ${showSpec(first!)} and ${showSpec(x)} differ elsewhere`);
+    }
+    return [
+      {
+        shape: first!.shape.with(
+          dim,
+          inputs.reduce((sum, x) => sum + x.shape[dim]!, 0),
+        ),
+        dtype: first!.dtype,
+      },
+    ];
+  },
+  vjp: ({ inputs, params: { dim }, cts: [ct], needs }) => {
+    let start = 0;
+    return inputs.map((x, i) => {
+      const at = start;
+      start += x.shape[dim]!;
+      return needs[i] ? narrow(ct!, dim, at, x.shape[dim]!) : undefined;
+    });
+  },
+  lower: (e, inputs, { dim }, outputs) => e.op("stablehlo.concatenate", inputs, outputs, { dimension: `${dim} : i64` }),
+  interpret: (inputs, { dim }, [out]) => {
+    const data = allocate(out!.dtype, sizeOf(out!.shape));
+    const own = stridesOf(out!.shape);
+    let start = 0;
+    for (const x of inputs) {
+      const at = offsets(x.shape, own, start * own[dim]!);
+      for (let i = 0; i < at.length; i++) data[at[i]!] = x.data[i]!;
+      start += x.shape[dim]!;
+    }
+    return [{ shape: out!.shape, dtype: out!.dtype, data }];
+  },
+  show: ({ dim }) => `dim=${dim}`,
+};
+
+export function concat(tensors: readonly Tensor[], dim: number): Tensor {
+  const [first] = tensors;
+  if (first === undefined) throw new ShapeError("concat: needs at least one tensor");
+  return tensors.length === 1 ? first : applyOne(concatOp, tensors, { dim: checkDim("concat", first, dim) });
+}
+
+/** Tensors of one shape along a new dim. */
+export function stack(tensors: readonly Tensor[], dim: number): Tensor {
+  return concat(
+    tensors.map((x) => expandDims(x, dim)),
+    dim,
+  );
+}

@@ -1,0 +1,247 @@
+/**
+ * Tensors are symbolic: nodes of a graph of operations, owning no memory. Calling a method adds an operation.
+ * Numbers take the tensor's dtype; two tensors must have the same dtype; shapes broadcast from the right.
+ */
+import { ShapeError } from "../base/errors.ts";
+import type { DType } from "./dtype.ts";
+import { type Shape, type Spec, showSpec } from "./hostArray.ts";
+import type { AnyOp, Eqn, Op } from "./op.ts";
+import { full } from "./ops/constant.ts";
+import { bitcast, convert } from "./ops/convert.ts";
+import * as elementwise from "./ops/elementwise.ts";
+import { type ReduceOptions, reduceMax, reduceMean, reduceMin, reduceSum } from "./ops/reduce.ts";
+import * as shapes from "./ops/shape.ts";
+
+let nextId = 0;
+
+export class Tensor implements Spec {
+  readonly shape: Shape;
+  readonly dtype: DType;
+  /** The operation that makes it; undefined for a parameter of a program. */
+  readonly eqn: Eqn | undefined;
+  readonly id: number;
+
+  /** Use `apply` or `parameter`. */
+  constructor({ shape, dtype }: Spec, eqn?: Eqn) {
+    this.shape = shape;
+    this.dtype = dtype;
+    this.eqn = eqn;
+    this.id = nextId++;
+  }
+
+  get rank(): number {
+    return this.shape.length;
+  }
+
+  toString(): string {
+    return `Tensor(${showSpec(this)})`;
+  }
+
+  // Arithmetic. max and min propagate NaN; their gradient at a tie goes to the left operand.
+  add(other: Operand): Tensor {
+    return elementwise.add(...pair(this, other, "add"));
+  }
+  sub(other: Operand): Tensor {
+    return elementwise.sub(...pair(this, other, "sub"));
+  }
+  mul(other: Operand): Tensor {
+    return elementwise.mul(...pair(this, other, "mul"));
+  }
+  div(other: Operand): Tensor {
+    return elementwise.div(...pair(this, other, "div"));
+  }
+  /** Remainder with the sign of the dividend. */
+  rem(other: Operand): Tensor {
+    return elementwise.rem(...pair(this, other, "rem"));
+  }
+  pow(other: Operand): Tensor {
+    return elementwise.pow(...pair(this, other, "pow"));
+  }
+  max(other: Operand): Tensor {
+    return elementwise.max(...pair(this, other, "max"));
+  }
+  min(other: Operand): Tensor {
+    return elementwise.min(...pair(this, other, "min"));
+  }
+
+  // Bits and booleans.
+  and(other: Operand): Tensor {
+    return elementwise.and(...pair(this, other, "and"));
+  }
+  or(other: Operand): Tensor {
+    return elementwise.or(...pair(this, other, "or"));
+  }
+  xor(other: Operand): Tensor {
+    return elementwise.xor(...pair(this, other, "xor"));
+  }
+  not(): Tensor {
+    return elementwise.not(this);
+  }
+  shiftLeft(bits: Operand): Tensor {
+    return elementwise.shiftLeft(...pair(this, bits, "shiftLeft"));
+  }
+  /** Logical: zeros come in from the left. */
+  shiftRight(bits: Operand): Tensor {
+    return elementwise.shiftRight(...pair(this, bits, "shiftRight"));
+  }
+
+  // Comparisons give booleans; every comparison with NaN but `ne` is false.
+  eq(other: Operand): Tensor {
+    return elementwise.compare("EQ", ...pair(this, other, "eq"));
+  }
+  ne(other: Operand): Tensor {
+    return elementwise.compare("NE", ...pair(this, other, "ne"));
+  }
+  lt(other: Operand): Tensor {
+    return elementwise.compare("LT", ...pair(this, other, "lt"));
+  }
+  le(other: Operand): Tensor {
+    return elementwise.compare("LE", ...pair(this, other, "le"));
+  }
+  gt(other: Operand): Tensor {
+    return elementwise.compare("GT", ...pair(this, other, "gt"));
+  }
+  ge(other: Operand): Tensor {
+    return elementwise.compare("GE", ...pair(this, other, "ge"));
+  }
+
+  // One operand.
+  neg(): Tensor {
+    return elementwise.neg(this);
+  }
+  abs(): Tensor {
+    return elementwise.abs(this);
+  }
+  sign(): Tensor {
+    return elementwise.sign(this);
+  }
+  exp(): Tensor {
+    return elementwise.exp(this);
+  }
+  log(): Tensor {
+    return elementwise.log(this);
+  }
+  log1p(): Tensor {
+    return elementwise.log1p(this);
+  }
+  expm1(): Tensor {
+    return elementwise.expm1(this);
+  }
+  sqrt(): Tensor {
+    return elementwise.sqrt(this);
+  }
+  rsqrt(): Tensor {
+    return elementwise.rsqrt(this);
+  }
+  tanh(): Tensor {
+    return elementwise.tanh(this);
+  }
+  sigmoid(): Tensor {
+    return elementwise.sigmoid(this);
+  }
+  sin(): Tensor {
+    return elementwise.sin(this);
+  }
+  cos(): Tensor {
+    return elementwise.cos(this);
+  }
+  floor(): Tensor {
+    return elementwise.floor(this);
+  }
+  ceil(): Tensor {
+    return elementwise.ceil(this);
+  }
+  /** Nearest integer, ties to even. */
+  roundEven(): Tensor {
+    return elementwise.roundEven(this);
+  }
+  isFinite(): Tensor {
+    return elementwise.isFinite(this);
+  }
+
+  // Types and shapes.
+  /** Converts, rounding to nearest even. float8_e4m3fn overflows to NaN, float4_e2m1fn saturates: clamp first. */
+  astype(dtype: DType): Tensor {
+    return convert(this, dtype);
+  }
+  /** The same bits read as another dtype of the same width. */
+  bitcast(dtype: DType): Tensor {
+    return bitcast(this, dtype);
+  }
+  reshape(shape: Shape): Tensor {
+    return shapes.reshape(this, shape);
+  }
+  /** Dim i of the result is dim `permutation[i]`; the default reverses the dims. */
+  transpose(permutation?: readonly number[]): Tensor {
+    return shapes.transpose(this, permutation ?? this.shape.map((_, i) => this.rank - 1 - i));
+  }
+  broadcastTo(shape: Shape): Tensor {
+    return shapes.broadcastTo(this, shape);
+  }
+  squeeze(dim: number): Tensor {
+    return shapes.squeeze(this, dim);
+  }
+  expandDims(dim: number): Tensor {
+    return shapes.expandDims(this, dim);
+  }
+  reverse(dims: readonly number[]): Tensor {
+    return shapes.reverse(this, dims);
+  }
+  slice(starts: readonly number[], limits: readonly number[], strides?: readonly number[]): Tensor {
+    return shapes.slice(this, { starts, limits, strides: strides ?? starts.map(() => 1) });
+  }
+  /** `size` entries of one dim from `start`. */
+  narrow(dim: number, start: number, size: number): Tensor {
+    return shapes.narrow(this, dim, start, size);
+  }
+  /** One entry of a dim, which goes away. */
+  at(dim: number, index: number): Tensor {
+    return shapes.squeeze(shapes.narrow(this, dim, index, 1), dim);
+  }
+
+  // Reductions over `dims` (default all). Sums of narrow floats are taken in float32 and rounded once.
+  sum(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
+    return reduceSum(this, dims, options);
+  }
+  mean(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
+    return reduceMean(this, dims, options);
+  }
+  maxOver(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
+    return reduceMax(this, dims, options);
+  }
+  minOver(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
+    return reduceMin(this, dims, options);
+  }
+}
+
+export type Operand = Tensor | number;
+
+/** Adds an operation to the graph and returns its outputs. @throws ShapeError */
+export function apply<P>(op: Op<P>, inputs: readonly Tensor[], params: P): readonly Tensor[] {
+  const eqn: Eqn = { id: nextId++, op: op as AnyOp, params, inputs, outputs: [] };
+  eqn.outputs = op.shape(inputs, params).map((spec) => new Tensor(spec, eqn));
+  return eqn.outputs;
+}
+
+/** `apply` for operations with one output. */
+export function applyOne<P>(op: Op<P>, inputs: readonly Tensor[], params: P): Tensor {
+  return apply(op, inputs, params)[0]!;
+}
+
+/** A free variable of a program: a tensor without an operation. */
+export function parameter(spec: Spec): Tensor {
+  return new Tensor({ shape: spec.shape, dtype: spec.dtype });
+}
+
+/** Both operands in one shape: numbers become constants, shapes broadcast. */
+function pair(a: Tensor, b: Operand, name: string): [Tensor, Tensor] {
+  if (typeof b === "number") return [a, full(a.shape, b, a.dtype)];
+  if (!(b instanceof Tensor)) throw new ShapeError(`${name}: expected a Tensor or a number, got ${typeof b}`);
+  if (a.dtype !== b.dtype) {
+    throw new ShapeError(
+      `${name}: dtypes differ, ${showSpec(a)} and ${showSpec(b)}; cast one of them, for example .astype("${a.dtype}")`,
+    );
+  }
+  const shape = shapes.broadcastShapes(a, b, name);
+  return [shapes.broadcastTo(a, shape), shapes.broadcastTo(b, shape)];
+}

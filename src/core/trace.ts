@@ -1,0 +1,72 @@
+/** From a function of Tensors to a Program, and running one in plain TypeScript. */
+import { UserError } from "../base/errors.ts";
+import { type HostArray, type Spec, sameShape, showSpec } from "./hostArray.ts";
+import { makeProgram, type Program } from "./program.ts";
+import { parameter, Tensor } from "./tensor.ts";
+import { type MapTree, treeLeaves, treePaths, treeUnflatten } from "./tree.ts";
+import { toHostArray, toValues, type Values } from "./values.ts";
+
+export interface Traced<R> {
+  readonly program: Program;
+  /** The function's result, whose leaves are the program's outputs in order. */
+  readonly result: R;
+}
+
+/** Traces f over trees of Specs (or anything with shape and dtype). @throws ShapeError from the user's line */
+export function traceFunction<A extends readonly unknown[], R>(
+  f: (...args: A) => R,
+  specs: readonly unknown[],
+): Traced<R> {
+  const args = specs.map((tree) => treeUnflatten(tree, treeLeaves<Spec>(tree).map(parameter)));
+  const result = f(...(args as unknown as A));
+  const outputs = treePaths(result).map(({ path, leaf }) => {
+    if (leaf instanceof Tensor) return leaf;
+    throw new UserError("E_RESULT", `a traced function must return Tensors; got ${typeof leaf} at "${path}"`);
+  });
+  return { program: makeProgram(treeLeaves<Tensor>(args), outputs), result };
+}
+
+/** The program of f for arguments of the given specs; `showProgram` prints it. */
+export function trace<A extends readonly unknown[], R>(
+  f: (...args: A) => R,
+  ...specs: { [K in keyof A]: unknown }
+): Program {
+  return traceFunction(f, specs).program;
+}
+
+/** Evaluates a program with the operations' own TypeScript rules. Values are dropped after their last use. */
+export function interpretProgram(program: Program, inputs: readonly Values[]): Values[] {
+  const values = new Map<Tensor, Values>(program.inputs.map((t, i) => [t, inputs[i]!]));
+  const lastUse = new Map<Tensor, number>();
+  program.eqns.forEach((eqn, i) => {
+    for (const input of eqn.inputs) lastUse.set(program.resolve(input), i);
+  });
+  for (const output of program.outputs) lastUse.set(output, program.eqns.length);
+  program.eqns.forEach(({ op, params, inputs, outputs }, i) => {
+    const operands = inputs.map(program.resolve);
+    const results = op.interpret(
+      operands.map((t) => values.get(t)!),
+      params,
+      outputs,
+    );
+    outputs.forEach((t, j) => values.set(t, results[j]!));
+    for (const t of operands) if (lastUse.get(t) === i) values.delete(t);
+  });
+  return program.outputs.map((t) => values.get(t)!);
+}
+
+/** The reference evaluator: f over trees of host arrays, without a device. The oracle of the compiled path. */
+export function interpret<A extends readonly unknown[], R>(
+  f: (...args: A) => R,
+  ...args: { [K in keyof A]: MapTree<A[K], Tensor, HostArray> }
+): MapTree<R, Tensor, HostArray> {
+  const { program, result } = traceFunction(f, args);
+  const inputs = treeLeaves<HostArray>(args).map((host, i) => {
+    const expected = program.inputs[i]!;
+    if (!sameShape(host.shape, expected.shape))
+      throw new UserError("E_ARGUMENT", `expected ${showSpec(expected)}, got ${showSpec(host)}`);
+    return toValues(host);
+  });
+  const outputs = interpretProgram(program, inputs).map(toHostArray);
+  return treeUnflatten(result, outputs);
+}

@@ -1,0 +1,79 @@
+/**
+ * Trees: any nesting of plain objects and arrays. A leaf is everything else (a Tensor, a host array, a Spec, …);
+ * null and undefined are empty subtrees. Objects with a `dtype` are leaves, so Specs and HostArrays are.
+ */
+import { UserError } from "../base/errors.ts";
+import { nearest } from "../base/nearest.ts";
+
+type Container = Readonly<Record<string, unknown>> | readonly unknown[];
+
+function isContainer(node: unknown): node is Container {
+  if (typeof node !== "object" || node === null || "dtype" in node) return false;
+  return (
+    Array.isArray(node) || Object.getPrototypeOf(node) === Object.prototype || Object.getPrototypeOf(node) === null
+  );
+}
+
+const isEmpty = (node: unknown): boolean => node === null || node === undefined;
+
+/** The same tree with each leaf of type `From` replaced by `To`. */
+export type MapTree<T, From, To> = T extends From
+  ? To
+  : T extends readonly unknown[] | Readonly<Record<string, unknown>> | object
+    ? { [K in keyof T]: MapTree<T[K], From, To> }
+    : T;
+
+/** Leaves with the path of keys to each, in order; paths read "blocks.0.attn.q". */
+export function treePaths(tree: unknown, path = ""): { path: string; leaf: unknown }[] {
+  if (isEmpty(tree)) return [];
+  if (!isContainer(tree)) return [{ path, leaf: tree }];
+  return Object.entries(tree).flatMap(([key, child]) => treePaths(child, path === "" ? key : `${path}.${key}`));
+}
+
+export function treeLeaves<L = unknown>(tree: unknown): L[] {
+  if (isEmpty(tree)) return [];
+  if (!isContainer(tree)) return [tree as L];
+  return Object.values(tree).flatMap((child) => treeLeaves<L>(child));
+}
+
+/** The tree with its leaves replaced, in order, by `leaves`. */
+export function treeUnflatten<T>(tree: unknown, leaves: readonly unknown[]): T {
+  let next = 0;
+  const rebuild = (node: unknown): unknown => {
+    if (isEmpty(node)) return node;
+    if (!isContainer(node)) return leaves[next++];
+    if (Array.isArray(node)) return node.map(rebuild);
+    return Object.fromEntries(Object.entries(node).map(([key, child]) => [key, rebuild(child)]));
+  };
+  const result = rebuild(tree) as T;
+  if (next !== leaves.length)
+    throw new UserError("E_TREE", `the tree has ${next} leaves, ${leaves.length} values were given`);
+  return result;
+}
+
+/**
+ * A tree of f(leaf, …leaves of the others at the same place, path). @throws UserError where the trees differ in structure.
+ */
+export function treeMap<R>(f: (...leaves: never[]) => unknown, tree: unknown, ...rest: readonly unknown[]): R {
+  const paths = treePaths(tree);
+  const others = rest.map((other) => {
+    const entries = treePaths(other);
+    const names = entries.map((entry) => entry.path);
+    paths.forEach(({ path }, i) => {
+      if (path === names[i]) return;
+      const near = nearest(path, names);
+      throw new UserError(
+        "E_TREE",
+        `trees differ: "${path}" has no counterpart${near ? `; the nearest is "${near}"` : ""}`,
+      );
+    });
+    if (entries.length !== paths.length)
+      throw new UserError("E_TREE", `trees differ: ${paths.length} leaves against ${entries.length}`);
+    return entries;
+  });
+  const call = f as (...leaves: unknown[]) => unknown;
+  return treeUnflatten<R>(
+    tree,
+    paths.map(({ path, leaf }, i) => call(leaf, ...others.map((entries) => entries[i]!.leaf), path)),
+  );
+}
