@@ -49,7 +49,9 @@ export function interpretProgram(program: Program, inputs: readonly Values[]): V
       params,
       outputs,
     );
-    outputs.forEach((t, j) => values.set(t, results[j]!));
+    outputs.forEach((t, j) => {
+      values.set(t, results[j]!);
+    });
     for (const t of operands) if (lastUse.get(t) === i) values.delete(t);
   });
   return program.outputs.map((t) => values.get(t)!);

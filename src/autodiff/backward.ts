@@ -1,0 +1,59 @@
+/**
+ * Reverse mode on the graph: walk the equations from outputs to inputs, newest first, and let each operation's rule add
+ * the equations of its cotangents. The result is ordinary graph, so derivatives can be derived again.
+ */
+import { invariant } from "../base/errors.ts";
+import { isFloat, sameShape, showSpec, type Tensor } from "../core/index.ts";
+import type { Eqn } from "../core/op.ts";
+
+/** The equations between `outputs` and `inputs` through which a derivative flows, oldest first. */
+export function differentiablePath(
+  outputs: readonly Tensor[],
+  inputs: readonly Tensor[],
+): { eqns: Eqn[]; active: Set<Tensor> } {
+  const stops = new Set(inputs);
+  const seen = new Set<Eqn>();
+  const todo = [...outputs];
+  for (let t = todo.pop(); t !== undefined; t = todo.pop()) {
+    if (stops.has(t) || t.eqn === undefined || seen.has(t.eqn)) continue;
+    seen.add(t.eqn);
+    todo.push(...t.eqn.inputs);
+  }
+  const active = new Set(inputs.filter((t) => isFloat(t.dtype)));
+  const eqns = [...seen]
+    .sort((a, b) => a.id - b.id)
+    .filter((eqn) => {
+      if (eqn.op.vjp === "none" || !eqn.inputs.some((t) => active.has(t))) return false;
+      for (const output of eqn.outputs) if (isFloat(output.dtype)) active.add(output);
+      return true;
+    });
+  return { eqns, active };
+}
+
+/**
+ * Cotangents of `inputs` given those of `outputs` (undefined = zero). An input that no output depends on gets undefined.
+ */
+export function backward(
+  outputs: readonly Tensor[],
+  cotangents: readonly (Tensor | undefined)[],
+  inputs: readonly Tensor[],
+): (Tensor | undefined)[] {
+  const { eqns, active } = differentiablePath(outputs, inputs);
+  const cts = new Map<Tensor, Tensor>();
+  const accumulate = (t: Tensor, ct: Tensor | undefined) => {
+    if (ct === undefined || !active.has(t)) return;
+    invariant(ct.dtype === t.dtype && sameShape(ct.shape, t.shape), `cotangent ${showSpec(ct)} for ${showSpec(t)}`);
+    const sum = cts.get(t);
+    cts.set(t, sum === undefined ? ct : sum.add(ct));
+  };
+  outputs.forEach((t, i) => accumulate(t, cotangents[i]));
+  for (const eqn of eqns.reverse()) {
+    const outputCts = eqn.outputs.map((t) => cts.get(t));
+    if (outputCts.every((ct) => ct === undefined) || eqn.op.vjp === "none") continue;
+    const needs = eqn.inputs.map((t) => active.has(t));
+    const { inputs, outputs, params } = eqn;
+    const inputCts = eqn.op.vjp({ inputs, outputs, params, cts: outputCts, needs, eqn });
+    inputs.forEach((t, i) => accumulate(t, inputCts[i]));
+  }
+  return inputs.map((t) => cts.get(t));
+}

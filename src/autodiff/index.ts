@@ -1,0 +1,9 @@
+/**
+ * Derivatives and structured control. In: functions of Tensors. Out: functions of Tensors whose graphs hold the reverse
+ * computation. A new transform is a file here; a new operation's reverse rule belongs to the operation.
+ */
+export { backward } from "./backward.ts";
+export { type CustomVjp, customVjp } from "./customVjp.ts";
+export { grad, valueAndGrad, vjp } from "./grad.ts";
+export { type RematPolicy, remat } from "./remat.ts";
+export { type ScanOptions, scan } from "./scan.ts";

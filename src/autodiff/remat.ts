@@ -1,0 +1,106 @@
+/**
+ * Rematerialisation: keep a function's inputs (and what the policy names) and compute the rest again in the backward
+ * pass. The recomputation reads its inputs through a barrier tied to the cotangents, so that XLA cannot merge it with the
+ * forward computation or run it early.
+ */
+import { UserError } from "../base/errors.ts";
+import { apply, optimizationBarrier, type Tensor, treeLeaves, treeUnflatten } from "../core/index.ts";
+import type { Eqn, Op } from "../core/op.ts";
+import { dotOp } from "../core/ops/dot.ts";
+import { checkpointNameOf, copy } from "../core/ops/identity.ts";
+import { backward } from "./backward.ts";
+
+/** Which values of the forward pass are kept for the backward pass. */
+export interface RematPolicy {
+  /** Results of every contraction. */
+  readonly dots?: boolean;
+  /** Values named with `checkpointName`. */
+  readonly names?: readonly string[];
+}
+
+interface RematParams {
+  /** The function's inputs inside it, then Tensors it captures; as many as the marker's inputs before the outputs. */
+  readonly inner: readonly Tensor[];
+  readonly numArgs: number;
+  readonly results: readonly Tensor[];
+  readonly policy: RematPolicy;
+}
+
+const rematOp: Op<RematParams> = {
+  name: "remat",
+  shape: (_, { results }) => results,
+  vjp: ({ params: { inner, numArgs, results, policy }, cts, needs }) => {
+    const given = cts.flatMap((ct) => ct ?? []);
+    const barrier = optimizationBarrier([...inner.slice(0, numArgs), ...given]);
+    const cotangents = barrier.slice(numArgs);
+    let next = 0;
+    const tied = cts.map((ct) => (ct === undefined ? undefined : cotangents[next++]));
+    const args = barrier.slice(0, numArgs);
+    const inputs = [...args, ...inner.slice(numArgs)];
+    const clones = replay(results, new Map(inner.slice(0, numArgs).map((t, i) => [t, args[i]!])), policy);
+    const wanted = inputs.filter((_, i) => needs[i]);
+    const found = backward(clones, tied, wanted);
+    let k = 0;
+    return inputs.map((_, i) => (needs[i] ? found[k++] : undefined));
+  },
+  lower: (_, inputs, { inner }) => inputs.slice(inner.length),
+  interpret: (inputs, { inner }) => inputs.slice(inner.length),
+  alias: (inputs, { inner }, output) => inputs[inner.length + output]!,
+};
+
+/** Equations that depend on any of `sources`, oldest first, and the other tensors they read. */
+function dependents(outputs: readonly Tensor[], sources: ReadonlySet<Tensor>): { eqns: Eqn[]; captured: Tensor[] } {
+  const seen = new Set<Eqn>();
+  const todo = [...outputs];
+  for (let t = todo.pop(); t !== undefined; t = todo.pop()) {
+    if (sources.has(t) || t.eqn === undefined || seen.has(t.eqn)) continue;
+    seen.add(t.eqn);
+    todo.push(...t.eqn.inputs);
+  }
+  const dependent = new Set(sources);
+  const eqns = [...seen]
+    .sort((a, b) => a.id - b.id)
+    .filter((eqn) => {
+      if (!eqn.inputs.some((t) => dependent.has(t))) return false;
+      for (const output of eqn.outputs) dependent.add(output);
+      return true;
+    });
+  const captured = new Set<Tensor>();
+  for (const eqn of eqns) for (const t of eqn.inputs) if (!dependent.has(t)) captured.add(t);
+  return { eqns, captured: [...captured] };
+}
+
+/** The computation of `outputs` again, from replaced tensors; what the policy saves is not computed again. */
+function replay(outputs: readonly Tensor[], replaced: Map<Tensor, Tensor>, policy: RematPolicy): Tensor[] {
+  const clones = new Map(replaced);
+  const names = new Set(policy.names ?? []);
+  for (const { op, params, inputs, outputs: originals } of dependents(outputs, new Set(replaced.keys())).eqns) {
+    const saved = (policy.dots && op === dotOp) || originals.some((t) => names.has(checkpointNameOf(t) ?? ""));
+    const results = saved
+      ? originals
+      : apply(
+          op,
+          inputs.map((t) => clones.get(t) ?? t),
+          params,
+        );
+    originals.forEach((t, i) => clones.set(t, results[i]!));
+  }
+  return outputs.map((t) => clones.get(t) ?? t);
+}
+
+/** f, recomputed in the backward pass but for what `policy` keeps (by default only its inputs). */
+export function remat<A extends readonly unknown[], R>(
+  f: (...args: A) => R,
+  policy: RematPolicy = {},
+): (...args: A) => R {
+  if (typeof f !== "function") throw new UserError("E_REMAT", "remat takes a function of Tensors");
+  return (...args) => {
+    const argLeaves = treeLeaves<Tensor>(args);
+    const inside = argLeaves.map(copy);
+    const out = f(...treeUnflatten<A>([...args], inside));
+    const results = treeLeaves<Tensor>(out);
+    const { captured } = dependents(results, new Set(inside));
+    const params: RematParams = { inner: [...inside, ...captured], numArgs: inside.length, results, policy };
+    return treeUnflatten<R>(out, apply(rematOp, [...argLeaves, ...captured, ...results], params));
+  };
+}

@@ -1,0 +1,344 @@
+/**
+ * scan: one body, run `length` times, a carry handed from each step to the next. Its reverse rule runs the body's reverse
+ * in a second scan, from the last step to the first, over what that needs of the forward steps: values of a step are
+ * stacked as further outputs of the forward scan, values from outside are read again.
+ */
+import { ShapeError } from "../base/errors.ts";
+import {
+  apply,
+  isFloat,
+  makeProgram,
+  type Program,
+  parameter,
+  type Spec,
+  sameShape,
+  showSpec,
+  Tensor,
+  treeLeaves,
+  treeUnflatten,
+  zeros,
+} from "../core/index.ts";
+import type { Emitted, Emitter, Eqn, Op, VjpRule } from "../core/op.ts";
+import { interpretProgram } from "../core/trace.ts";
+import { allocate, type Values } from "../core/values.ts";
+import { backward } from "./backward.ts";
+
+interface ScanParams {
+  /** Inputs: captured tensors, carry, one step's slices of xs. Outputs: next carry, one step's ys. */
+  body: Program;
+  numCaptures: number;
+  readonly numCarry: number;
+  readonly length: number;
+  readonly reverse: boolean;
+}
+
+const dropDim0 = ({ shape, dtype }: Spec): Spec => ({ shape: shape.slice(1), dtype });
+const stacked = ({ shape, dtype }: Spec, length: number): Spec => ({ shape: [length, ...shape], dtype });
+
+const scanOp: Op<ScanParams> = {
+  name: "scan",
+  shape: (_, { body, numCarry, length }) => body.outputs.map((t, i) => (i < numCarry ? t : stacked(t, length))),
+  vjp: (args) => reverseScan(args),
+  lower: emitScan,
+  interpret: (inputs, params) => interpretScan(inputs, params),
+  show: ({ length, reverse, body }) => `length=${length}${reverse ? " reverse" : ""} equations=${body.eqns.length}`,
+};
+
+/**
+ * Tensors from outside that the body reads: it may use any Tensor in scope where `scan` is called. What depends on
+ * outside tensors alone is computed once, before the loop; constants stay in the body.
+ */
+function capturesOf(outputs: readonly Tensor[], own: readonly Tensor[]): Tensor[] {
+  const kind = new Map<Tensor, "own" | "outside" | "constant">(own.map((t) => [t, "own"]));
+  const kindOf = (t: Tensor) => kind.get(t) ?? "outside";
+  const targets = outputs.map((t) => (kind.has(t) ? t : seeThrough(t)));
+  const eqns = equationsBehind(targets, new Set(own));
+  for (const eqn of eqns) {
+    const kinds = eqn.inputs.map(kindOf);
+    const result = kinds.includes("own") ? "own" : kinds.includes("outside") ? "outside" : "constant";
+    for (const output of eqn.outputs) kind.set(output, result);
+  }
+  const captured = new Set<Tensor>();
+  const read = (t: Tensor) => {
+    const inner = kind.get(t) === "own" && own.includes(t) ? t : seeThrough(t);
+    if (kindOf(inner) === "outside") captured.add(inner);
+  };
+  for (const eqn of eqns) if (eqn.outputs.some((t) => kind.get(t) === "own")) eqn.inputs.forEach(read);
+  targets.forEach(read);
+  return [...captured];
+}
+
+export interface ScanOptions {
+  /** Number of steps; needed where there are no xs. */
+  readonly length?: number;
+  /** From the last slice to the first; ys keep the order of xs. */
+  readonly reverse?: boolean;
+}
+
+/**
+ * Runs body(carry, x) → { carry, y } for each slice of `xs` along dim 0, giving the last carry and the stacked ys.
+ * The carry's shapes and dtypes stay the same. @throws ShapeError
+ */
+export function scan<C, X, Y>(
+  body: (carry: C, x: X) => { carry: C; y: Y },
+  init: C,
+  xs: X,
+  { length, reverse = false }: ScanOptions = {},
+): { carry: C; ys: Y } {
+  const [initLeaves, xLeaves] = [treeLeaves<Tensor>(init), treeLeaves<Tensor>(xs)];
+  const steps = length ?? xLeaves[0]?.shape[0];
+  if (steps === undefined) throw new ShapeError("scan: give `length` where there are no xs");
+  for (const x of xLeaves) {
+    if (x.shape[0] !== steps)
+      throw new ShapeError(`scan: xs must have ${steps} slices along dim 0; got ${showSpec(x)}`);
+  }
+  const carryIn = initLeaves.map(parameter);
+  const xIn = xLeaves.map((x) => parameter(dropDim0(x)));
+  const result = body(treeUnflatten<C>(init, carryIn), treeUnflatten<X>(xs, xIn));
+  const [carryOut, ys] = [treeLeaves<Tensor>(result.carry), treeLeaves<Tensor>(result.y)];
+  carryIn.forEach((before, i) => {
+    const after = carryOut[i];
+    if (
+      !after ||
+      carryOut.length !== carryIn.length ||
+      after.dtype !== before.dtype ||
+      !sameShape(after.shape, before.shape)
+    ) {
+      throw new ShapeError(
+        `scan: the carry went in as ${showSpec(before)} and came out as ${after ? showSpec(after) : "nothing"}; it must not change`,
+      );
+    }
+  });
+  const outputs = applyScan({
+    carryIn,
+    xIn,
+    outputs: [...carryOut, ...ys],
+    init: initLeaves,
+    xs: xLeaves,
+    length: steps,
+    reverse,
+  });
+  const numCarry = carryIn.length;
+  return {
+    carry: treeUnflatten<C>(init, outputs.slice(0, numCarry)),
+    ys: treeUnflatten<Y>(result.y, outputs.slice(numCarry)),
+  };
+}
+
+interface ScanParts {
+  readonly carryIn: readonly Tensor[];
+  readonly xIn: readonly Tensor[];
+  readonly outputs: readonly Tensor[];
+  readonly init: readonly Tensor[];
+  readonly xs: readonly Tensor[];
+  readonly length: number;
+  readonly reverse: boolean;
+}
+
+function applyScan({ carryIn, xIn, outputs, init, xs, length, reverse }: ScanParts): readonly Tensor[] {
+  const captures = capturesOf(outputs, [...carryIn, ...xIn]);
+  const body = makeProgram([...captures, ...carryIn, ...xIn], outputs);
+  const params: ScanParams = { body, numCaptures: captures.length, numCarry: carryIn.length, length, reverse };
+  return apply(scanOp, [...captures, ...init, ...xs], params);
+}
+
+/** Parts of a list of the scan's or the body's inputs. */
+function split<T>(list: readonly T[], { numCaptures, numCarry }: ScanParams) {
+  return {
+    captures: list.slice(0, numCaptures),
+    carry: list.slice(numCaptures, numCaptures + numCarry),
+    xs: list.slice(numCaptures + numCarry),
+  };
+}
+
+const reverseScan: VjpRule<ScanParams> = ({ inputs, params, cts, needs, eqn }) => {
+  const { body, numCarry, length, reverse } = params;
+  const own = split(body.inputs, params);
+  const outer = split(inputs, params);
+  const wanted = split(needs, params);
+  // Cotangents exist for float carries, for the captures that need one, and for the ys that have one.
+  const carryDims = own.carry.map((_, i) => i).filter((i) => isFloat(own.carry[i]!.dtype));
+  const captured = own.captures.filter((t, i) => wanted.captures[i] && isFloat(t.dtype));
+  const ysWithCt = cts.map((_, i) => i).filter((i) => i >= numCarry && cts[i] !== undefined);
+  const xDims = own.xs.map((_, i) => i).filter((i) => wanted.xs[i]);
+
+  const ctCarry = carryDims.map((i) => parameter(own.carry[i]!));
+  const sums = captured.map(parameter);
+  const ctYs = ysWithCt.map((i) => parameter(body.outputs[i]!));
+  const outputCts = body.outputs.map((_, i) =>
+    i < numCarry ? ctCarry[carryDims.indexOf(i)] : ctYs[ysWithCt.indexOf(i)],
+  );
+  const found = backward(body.outputs, outputCts, [
+    ...carryDims.map((i) => own.carry[i]!),
+    ...captured,
+    ...xDims.map((i) => own.xs[i]!),
+  ]);
+  const orZero = (ct: Tensor | undefined, like: Tensor) => ct ?? zeros(like.shape, like.dtype);
+  const dCarry = carryDims.map((dim, i) => orZero(found[i], own.carry[dim]!));
+  const dSums = captured.map((_, i) => {
+    const term = found[carryDims.length + i];
+    return term === undefined ? sums[i]! : sums[i]!.add(term);
+  });
+  const dXs = xDims.map((dim, i) => orZero(found[carryDims.length + captured.length + i], own.xs[dim]!));
+  const results = [...dCarry, ...dSums, ...dXs];
+
+  const residuals = residualsOf(results, eqn, [...own.carry, ...own.xs]);
+  growOutputs(
+    eqn,
+    residuals.filter((t) => !own.xs.includes(t)),
+  );
+  const grown = (eqn.params as ScanParams).body.outputs;
+  const xsOf = (t: Tensor) =>
+    own.xs.includes(t) ? outer.xs[own.xs.indexOf(t)]! : eqn.outputs[grown.indexOf(t, numCarry)]!;
+
+  const outputs = applyScan({
+    carryIn: [...ctCarry, ...sums],
+    xIn: [...ctYs, ...residuals],
+    outputs: results,
+    init: [...carryDims.map((i) => orZero(cts[i], own.carry[i]!)), ...captured.map((t) => zeros(t.shape, t.dtype))],
+    xs: [...ysWithCt.map((i) => cts[i]!), ...residuals.map(xsOf)],
+    length,
+    reverse: !reverse,
+  });
+  const all: (Tensor | undefined)[] = inputs.map(() => undefined);
+  own.captures.forEach((t, i) => {
+    if (captured.includes(t)) all[i] = outputs[carryDims.length + captured.indexOf(t)];
+  });
+  carryDims.forEach((dim, i) => {
+    all[params.numCaptures + dim] = outputs[i];
+  });
+  xDims.forEach((dim, i) => {
+    all[inputs.length - outer.xs.length + dim] = outputs[carryDims.length + captured.length + i];
+  });
+  return all;
+};
+
+/**
+ * What the reverse steps read of a forward step: tensors that the forward trace made (their equations are older than the
+ * scan's) from the step's carry or slices, at the edge to what the reverse rules added.
+ */
+function residualsOf(results: readonly Tensor[], { id: boundary }: Eqn, ownParams: readonly Tensor[]): Tensor[] {
+  const edge = new Set<Tensor>();
+  const seen = new Set<Eqn>();
+  const todo = results.map(seeThrough);
+  for (let t = todo.pop(); t !== undefined; t = todo.pop()) {
+    if (t.eqn === undefined || t.eqn.id < boundary) edge.add(t);
+    else if (!seen.has(t.eqn)) {
+      seen.add(t.eqn);
+      todo.push(...t.eqn.inputs.map(seeThrough));
+    }
+  }
+  const inStep = new Set(ownParams);
+  for (const eqn of equationsBehind([...edge], inStep)) {
+    if (eqn.inputs.some((t) => inStep.has(t))) for (const t of eqn.outputs) inStep.add(t);
+  }
+  return [...edge].filter((t) => inStep.has(t)).sort((a, b) => a.id - b.id);
+}
+
+/** What a marker stands for. */
+function seeThrough(t: Tensor): Tensor {
+  let inner = t;
+  while (inner.eqn?.op.alias)
+    inner = inner.eqn.op.alias(inner.eqn.inputs, inner.eqn.params, inner.eqn.outputs.indexOf(inner));
+  return inner;
+}
+
+/** The equations that `outputs` come from, oldest first, back to `stops`. */
+function equationsBehind(outputs: readonly Tensor[], stops: ReadonlySet<Tensor>): Eqn[] {
+  const seen = new Set<Eqn>();
+  const todo = [...outputs];
+  for (let t = todo.pop(); t !== undefined; t = todo.pop()) {
+    if (stops.has(t) || t.eqn === undefined || seen.has(t.eqn)) continue;
+    seen.add(t.eqn);
+    todo.push(...t.eqn.inputs);
+  }
+  return [...seen].sort((a, b) => a.id - b.id);
+}
+
+/** Makes the forward scan also stack `extra` tensors of each step, after its other outputs. */
+function growOutputs(eqn: Eqn, extra: readonly Tensor[]): void {
+  const params = eqn.params as ScanParams;
+  const own = split(params.body.inputs, params);
+  const outer = split(eqn.inputs, params);
+  const added = extra.filter((t) => params.body.outputs.indexOf(t, params.numCarry) < 0);
+  const outputs = [...params.body.outputs, ...added];
+  const captures = capturesOf(outputs, [...own.carry, ...own.xs]);
+  const body = makeProgram([...captures, ...own.carry, ...own.xs], outputs);
+  eqn.params = { ...params, body, numCaptures: captures.length } satisfies ScanParams;
+  eqn.inputs = [...captures, ...outer.carry, ...outer.xs];
+  eqn.outputs = [...eqn.outputs, ...added.map((t) => new Tensor(stacked(t, params.length), eqn))];
+}
+
+function interpretScan(inputs: readonly Values[], params: ScanParams): Values[] {
+  const { body, numCarry, length, reverse } = params;
+  const { captures, carry: init, xs } = split(inputs, params);
+  let carry = init;
+  const ys = body.outputs.slice(numCarry).map((t) => {
+    const spec = stacked(t, length);
+    return {
+      ...spec,
+      data: allocate(
+        spec.dtype,
+        spec.shape.reduce((a, b) => a * b, 1),
+      ),
+    };
+  });
+  for (let n = 0; n < length; n++) {
+    const step = reverse ? length - 1 - n : n;
+    const slices = xs.map((x): Values => {
+      const size = x.data.length / length;
+      return { ...dropDim0(x), data: x.data.slice(step * size, (step + 1) * size) };
+    });
+    const results = interpretProgram(body, [...captures, ...carry, ...slices]);
+    carry = results.slice(0, numCarry);
+    results.slice(numCarry).forEach((y, i) => ys[i]!.data.set(y.data, step * y.data.length));
+  }
+  return [...carry, ...ys];
+}
+
+/** A while loop over (step, carry, stacks of ys); captures and xs are read from around it. */
+function emitScan(e: Emitter, inputs: readonly Emitted[], params: ScanParams, outputs: readonly Spec[]): Emitted[] {
+  const { body, numCarry, length, reverse } = params;
+  const { captures, carry, xs } = split(inputs, params);
+  const counter: Spec = { shape: [], dtype: "int32" };
+  const state = [e.splat(0, counter), ...carry, ...outputs.slice(numCarry).map((spec) => e.splat(0, spec))];
+  const specs: Spec[] = state.map(({ shape, dtype }) => ({ shape, dtype }));
+  const zero = () => e.splat(0, counter);
+  const results = e.op("stablehlo.while", state, specs, {}, [
+    {
+      inputs: specs,
+      body: (n) =>
+        e.op("stablehlo.compare", [n!, e.splat(length, counter)], [{ shape: [], dtype: "bool" }], {
+          comparison_direction: "#stablehlo<comparison_direction LT>",
+          compare_type: "#stablehlo<comparison_type SIGNED>",
+        }),
+    },
+    {
+      inputs: specs,
+      body: (n, ...rest) => {
+        const step = reverse ? e.op("stablehlo.subtract", [e.splat(length - 1, counter), n!], [counter])[0]! : n!;
+        const slices = xs.map((x) => {
+          const one: Spec = { shape: [1, ...x.shape.slice(1)], dtype: x.dtype };
+          const starts = [step, ...x.shape.slice(1).map(zero)];
+          const [slice] = e.op("stablehlo.dynamic_slice", [x, ...starts], [one], {
+            slice_sizes: `array<i64: ${one.shape.join(", ")}>`,
+          });
+          return e.op("stablehlo.reshape", [slice!], [dropDim0(x)])[0]!;
+        });
+        const stepOutputs = e.inline(body, [...captures, ...rest.slice(0, numCarry), ...slices]);
+        const stacks = stepOutputs.slice(numCarry).map((y, i) => {
+          const [row] = e.op("stablehlo.reshape", [y], [stacked(y, 1)]);
+          const starts = [step, ...y.shape.map(zero)];
+          return e.op(
+            "stablehlo.dynamic_update_slice",
+            [rest[numCarry + i]!, row!, ...starts],
+            [specs[1 + numCarry + i]!],
+          )[0]!;
+        });
+        const [next] = e.op("stablehlo.add", [n!, e.splat(1, counter)], [counter]);
+        return [next!, ...stepOutputs.slice(0, numCarry), ...stacks];
+      },
+    },
+  ]);
+  return results.slice(1);
+}
