@@ -1,0 +1,158 @@
+/**
+ * Safetensors files: opened lazily (only the header, then one tensor at a time by position, so files of any size work)
+ * and written as a stream. Values are little-endian, as on every machine Halfbyte runs on.
+ */
+import { createHash } from "node:crypto";
+import { type FileHandle, open, rename, rm } from "node:fs/promises";
+import { UserError } from "../base/errors.ts";
+import { nearest } from "../base/nearest.ts";
+import { dtypeInfo, type TypedArray } from "../core/dtype.ts";
+import { type HostArray, hostArray, type Spec, sameShape, showSpec, sizeOf } from "../core/hostArray.ts";
+import { buildHeader, maxHeaderBytes, parseHeader, type TensorPlace } from "./safetensorsHeader.ts";
+
+/** An open file. `close()` it; it holds a file descriptor. */
+export interface SafetensorsFile {
+  readonly path: string;
+  readonly metadata: Readonly<Record<string, string>>;
+  /** Shape and dtype of each tensor, by name. */
+  readonly tensors: ReadonlyMap<string, Spec>;
+  /** @throws UserError where there is no such tensor or the file has been cut off since it was opened */
+  read(name: string): Promise<HostArray>;
+  close(): Promise<void>;
+}
+
+/** A tensor to write whose values are fetched when their turn comes. */
+export interface LazyArray extends Spec {
+  load(): Promise<HostArray>;
+}
+
+/** Bytes of one system call: Node's limit is 2 GiB, and other work should get a turn in between. */
+const chunkBytes = 16 * 1024 * 1024;
+
+function fail(path: string, message: string): never {
+  throw new UserError("E_SAFETENSORS", `${path}: ${message}`);
+}
+
+/** Runs `action`; a typed error from it gets the file's name in front. */
+function naming<T>(path: string, action: () => T): T {
+  try {
+    return action();
+  } catch (error) {
+    if (error instanceof UserError) fail(path, error.message);
+    throw error;
+  }
+}
+
+/** Fills `target` from byte `position` on. */
+async function readFully(file: FileHandle, path: string, target: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < target.length; ) {
+    const length = Math.min(chunkBytes, target.length - done);
+    const { bytesRead } = await file.read(target, done, length, position + done);
+    if (bytesRead === 0) fail(path, `cut off: no byte ${position + done}`);
+    done += bytesRead;
+  }
+}
+
+async function readHeader(file: FileHandle, path: string) {
+  const { size } = await file.stat();
+  if (size < 8) fail(path, `${size} bytes are too few for a safetensors file`);
+  const prefix = new Uint8Array(8);
+  await readFully(file, path, prefix, 0);
+  const length = Number(new DataView(prefix.buffer).getBigUint64(0, true));
+  if (length > maxHeaderBytes) fail(path, `a header of ${length} bytes; at most ${maxHeaderBytes} are read`);
+  if (8 + length > size)
+    fail(path, `a header of ${length} bytes in a file of ${size}: it is cut off or no safetensors`);
+  const json = new Uint8Array(length);
+  await readFully(file, path, json, 8);
+  return { dataStart: 8 + length, ...naming(path, () => parseHeader(json, size - 8 - length)) };
+}
+
+function allocate(path: string, place: TensorPlace): TypedArray {
+  try {
+    return new (dtypeInfo(place.dtype).array)(sizeOf(place.shape));
+  } catch (error) {
+    if (error instanceof RangeError) fail(path, `${showSpec(place)} does not fit in memory (${error.message})`);
+    throw error;
+  }
+}
+
+async function readTensor(file: FileHandle, path: string, place: TensorPlace, dataStart: number): Promise<HostArray> {
+  const data = allocate(path, place);
+  await readFully(file, path, new Uint8Array(data.buffer), dataStart + place.begin);
+  return hostArray(place.shape, place.dtype, data);
+}
+
+/**
+ * Opens a safetensors file and checks its whole header; tensors are read when asked for.
+ * @throws UserError (E_SAFETENSORS) where the file is missing, cut off or malformed
+ */
+export async function openSafetensors(path: string): Promise<SafetensorsFile> {
+  const file = await open(path, "r").catch((error: NodeJS.ErrnoException) =>
+    fail(path, error.code === "ENOENT" ? "no such file" : `cannot be opened (${error.code})`),
+  );
+  try {
+    const { metadata, tensors, dataStart } = await readHeader(file, path);
+    return {
+      path,
+      metadata,
+      tensors,
+      async read(name) {
+        const place = tensors.get(name);
+        if (place !== undefined) return readTensor(file, path, place, dataStart);
+        const near = nearest(name, tensors.keys());
+        return fail(path, `no tensor "${name}" among ${tensors.size}${near ? `. Did you mean "${near}"?` : ""}`);
+      },
+      close: () => file.close(),
+    };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+async function loadEntry(path: string, name: string, place: TensorPlace, entry: HostArray | LazyArray) {
+  const array = "load" in entry ? await entry.load() : entry;
+  if (array.dtype !== place.dtype || !sameShape(array.shape, place.shape)) {
+    fail(path, `tensor "${name}" was announced as ${showSpec(place)} and came as ${showSpec(array)}`);
+  }
+  return new Uint8Array(array.data.buffer, array.data.byteOffset, array.data.byteLength);
+}
+
+/**
+ * Writes tensors as a safetensors file, one at a time, under another name that is renamed at the end: a file at `path`
+ * is always whole. Returns its size and SHA-256 (hex), taken on the way.
+ * @throws UserError on a repeated name or a dtype without a safetensors name (packed 4-bit types are saved as uint8)
+ */
+export async function writeSafetensors(
+  path: string,
+  entries: Iterable<readonly [string, HostArray | LazyArray]>,
+  metadata: Readonly<Record<string, string>> = {},
+): Promise<{ readonly bytes: number; readonly sha256: string }> {
+  const byName = [...entries];
+  const { bytes: header, places } = naming(path, () => buildHeader(byName, metadata));
+  const sources = new Map(byName);
+  const partial = `${path}.partial`;
+  const hash = createHash("sha256");
+  let bytes = 0;
+  const file = await open(partial, "w");
+  try {
+    const append = async (data: Uint8Array) => {
+      for (let at = 0; at < data.length; at += chunkBytes) {
+        const chunk = data.subarray(at, at + chunkBytes);
+        hash.update(chunk);
+        await file.writeFile(chunk);
+        bytes += chunk.length;
+      }
+    };
+    await append(header);
+    for (const [name, place] of places) await append(await loadEntry(path, name, place, sources.get(name)!));
+    await file.sync();
+    await file.close();
+    await rename(partial, path);
+  } catch (error) {
+    await file.close().catch(() => {});
+    await rm(partial, { force: true });
+    throw error;
+  }
+  return { bytes, sha256: hash.digest("hex") };
+}
