@@ -1,0 +1,6 @@
+/**
+ * Where tracing meets the runtime. In: functions of Tensors, arrays. Out: arrays. The reference evaluator of the same
+ * functions is `interpret` of the core.
+ */
+export { type Argument, type Compiled, type JitOptions, jit, type Lowered, type OnDevice } from "./jit.ts";
+export { disposeTree, fetchTree, putTree } from "./trees.ts";

@@ -1,0 +1,149 @@
+/** `jit`: a function of Tensors becomes a function of device arrays, compiled once for each combination of shapes. */
+import { UserError } from "../base/errors.ts";
+import {
+  type HostArray,
+  type MapTree,
+  type Program,
+  type Spec,
+  sameShape,
+  showSpec,
+  type Tensor,
+  traceFunction,
+  treeLeaves,
+  treePaths,
+  treeUnflatten,
+} from "../core/index.ts";
+import { lowerToStableHlo } from "../lower/index.ts";
+import { type Client, type CompileOptions, DeviceArray, defaultClient, type Executable, put } from "../pjrt/index.ts";
+import { loweringFor } from "./platform.ts";
+
+/** The same tree with a DeviceArray at each Tensor. */
+export type OnDevice<T> = MapTree<T, Tensor, DeviceArray>;
+/** Arguments of a compiled function: device arrays, or host arrays that are uploaded for the call and freed after it. */
+export type Argument<T> = MapTree<T, Tensor, DeviceArray | HostArray>;
+
+export interface JitOptions {
+  /** Positions of arguments whose memory the call takes over; their arrays can't be used afterwards. */
+  readonly donate?: readonly number[];
+  readonly name?: string;
+  readonly client?: Client;
+  readonly compileOptions?: CompileOptions;
+}
+
+export interface Lowered {
+  readonly program: Program;
+  readonly stablehlo: string;
+}
+
+export interface Compiled<A extends readonly unknown[], R> {
+  /**
+   * Compiles where these shapes are new, dispatches, and resolves before the device is done; `toHost()` of a result
+   * waits for it. At most 8 calls are in flight.
+   */
+  (...args: { [K in keyof A]: Argument<A[K]> }): Promise<OnDevice<R>>;
+  /** The program and its StableHLO for trees of Specs (or of arrays). */
+  lower(...specs: readonly unknown[]): Promise<Lowered>;
+  /** Compiles for trees of Specs ahead of the first call. */
+  compile(...specs: readonly unknown[]): Promise<Executable>;
+  /** Frees the compiled programs. */
+  dispose(): void;
+}
+
+interface Entry<R> extends Lowered {
+  readonly result: R;
+  readonly executable: Executable;
+}
+
+/** Each donated input's output: the first free one of the same shape and dtype, which for a state is its successor. */
+function aliasesOf({ inputs, outputs }: Program, donated: ReadonlySet<number>): (number | undefined)[] {
+  const free = new Set(outputs.map((_, i) => i));
+  return inputs.map((input, i) => {
+    if (!donated.has(i)) return undefined;
+    for (const j of free) {
+      const output = outputs[j]!;
+      if (output.dtype !== input.dtype || !sameShape(output.shape, input.shape)) continue;
+      free.delete(j);
+      return j;
+    }
+    return undefined;
+  });
+}
+
+export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, options: JitOptions = {}): Compiled<A, R> {
+  const { donate = [], name = f.name || "main", compileOptions = {} } = options;
+  const entries = new Map<string, Promise<Entry<R>>>();
+  const client = () => options.client ?? defaultClient();
+
+  const donatedLeaves = (args: readonly unknown[]): ReadonlySet<number> => {
+    const flags = args.flatMap((arg, i) => treeLeaves(arg).map(() => donate.includes(i)));
+    return new Set(flags.flatMap((flag, i) => (flag ? [i] : [])));
+  };
+
+  const lowerTraced = async (specs: readonly unknown[]) => {
+    const { program, result } = traceFunction(f, specs);
+    const aliases = aliasesOf(program, donatedLeaves(specs));
+    const platform = await loweringFor(client());
+    return { program, result, stablehlo: lowerToStableHlo(program, { name, aliases, ...(platform && { platform }) }) };
+  };
+
+  const entryFor = (args: readonly unknown[]): Promise<Entry<R>> => {
+    const key = args
+      .map((arg) =>
+        treePaths(arg)
+          .map(({ path, leaf }) => `${path}:${showSpec(leaf as Spec)}`)
+          .join(";"),
+      )
+      .join("|");
+    const known = entries.get(key);
+    if (known !== undefined) return known;
+    const entry = lowerTraced(args).then(async (lowered) => ({
+      ...lowered,
+      executable: await client().compile(lowered.stablehlo, compileOptions),
+    }));
+    entries.set(key, entry);
+    // A failed compilation is tried again at the next call.
+    entry.catch(() => entries.delete(key));
+    return entry;
+  };
+
+  const call = async (...args: readonly unknown[]): Promise<OnDevice<R>> => {
+    const leaves = treePaths(args);
+    for (const { path, leaf } of leaves) {
+      if (leaf instanceof DeviceArray || isHostArray(leaf)) continue;
+      throw new UserError(
+        "E_ARGUMENT",
+        `${name}: argument ${path} must be a DeviceArray or a HostArray; got ${typeof leaf}`,
+      );
+    }
+    const { executable, result } = await entryFor(args);
+    const uploads: DeviceArray[] = [];
+    const inputs: DeviceArray[] = [];
+    for (const { leaf } of leaves) {
+      if (leaf instanceof DeviceArray) inputs.push(leaf);
+      else {
+        const uploaded = await put(leaf as HostArray, client());
+        uploads.push(uploaded);
+        inputs.push(uploaded);
+      }
+    }
+    const { outputs } = await executable.execute(inputs);
+    for (const array of uploads) array.dispose();
+    return treeUnflatten<OnDevice<R>>(result, outputs);
+  };
+
+  return Object.assign(call as Compiled<A, R>, {
+    lower: async (...specs: readonly unknown[]): Promise<Lowered> => {
+      const { program, stablehlo } = await lowerTraced(specs);
+      return { program, stablehlo };
+    },
+    compile: async (...specs: readonly unknown[]): Promise<Executable> => (await entryFor(specs)).executable,
+    dispose: (): void => {
+      for (const entry of entries.values()) void entry.then(({ executable }) => executable.dispose());
+      entries.clear();
+    },
+  });
+}
+
+function isHostArray(leaf: unknown): leaf is HostArray {
+  return typeof leaf === "object" && leaf !== null && "data" in leaf && "dtype" in leaf && "shape" in leaf;
+}

@@ -1,0 +1,192 @@
+/**
+ * From a Program to StableHLO text, in MLIR's generic form. Operations say how they are lowered; a platform's table may
+ * say otherwise. Equal operations on equal operands are emitted once.
+ */
+import { decodeArray } from "../core/codecs.ts";
+import {
+  type DType,
+  dtypeInfo,
+  type Emitted,
+  type Emitter,
+  type Program,
+  type Region,
+  type Spec,
+  type Tensor,
+  toHostArray,
+  type Values,
+} from "../core/index.ts";
+import type { AnyOp } from "../core/op.ts";
+
+/** Lowerings by operation that win over the operations' own; a rule may decline by returning undefined. */
+export type LoweringTable = ReadonlyMap<AnyOp, (...args: Parameters<AnyOp["lower"]>) => readonly Emitted[] | undefined>;
+
+export interface LoweringOptions {
+  readonly name?: string;
+  readonly platform?: LoweringTable;
+  /** For each input, the output that takes over its memory, or undefined. */
+  readonly aliases?: readonly (number | undefined)[];
+}
+
+/** "tensor<8x512xbf16>". */
+export function mlirType({ shape, dtype }: Spec): string {
+  return `tensor<${[...shape, dtypeInfo(dtype).mlir].join("x")}>`;
+}
+
+/** Operations whose equal uses must stay apart. */
+const unmergeable = new Set(["stablehlo.optimization_barrier"]);
+
+class TextEmitter implements Emitter {
+  private lines: string[] = [];
+  private indent = "    ";
+  private next = 0;
+  /** Emitted operations by text, innermost region last. */
+  private scopes: Map<string, Emitted[]>[] = [new Map()];
+  private readonly platform: LoweringTable | undefined;
+
+  constructor(platform: LoweringTable | undefined) {
+    this.platform = platform;
+  }
+
+  text(): string {
+    return this.lines.join("\n");
+  }
+
+  op(
+    name: string,
+    operands: readonly Emitted[],
+    results: readonly Spec[],
+    attributes: Readonly<Record<string, string>> = {},
+    regions: readonly Region[] = [],
+  ): Emitted[] {
+    const listed = Object.entries(attributes).map(([key, value]) => `${key} = ${value}`);
+    const properties =
+      listed.length === 0
+        ? ""
+        : name === "stablehlo.custom_call"
+          ? ` {${listed.join(", ")}}`
+          : ` <{${listed.join(", ")}}>`;
+    const types = `(${operands.map(mlirType).join(", ")}) -> ${results.length === 1 ? mlirType(results[0]!) : `(${results.map(mlirType).join(", ")})`}`;
+    const head = `"${name}"(${operands.map((x) => x.name).join(", ")})`;
+    const key = `${head}${properties}${types}`;
+    if (regions.length === 0 && !unmergeable.has(name)) {
+      for (const scope of this.scopes) {
+        const known = scope.get(key);
+        if (known) return known;
+      }
+    }
+    const body = regions.length === 0 ? "" : ` (${regions.map((region) => this.region(region)).join(", ")})`;
+    const id = this.next++;
+    const emitted = results.map((spec, i) => ({
+      name: results.length === 1 ? `%${id}` : `%${id}#${i}`,
+      shape: spec.shape,
+      dtype: spec.dtype,
+    }));
+    const left = results.length === 0 ? "" : `%${id}${results.length === 1 ? "" : `:${results.length}`} = `;
+    this.lines.push(`${this.indent}${left}${head}${properties}${body} : ${types}`);
+    if (regions.length === 0) this.scopes.at(-1)!.set(key, emitted);
+    return emitted;
+  }
+
+  splat(value: number | boolean, spec: Spec): Emitted {
+    return this.op("stablehlo.constant", [], [spec], {
+      value: `dense<${literal(value, spec.dtype)}> : ${mlirType(spec)}`,
+    })[0]!;
+  }
+
+  dense(values: Values): Emitted {
+    return this.op("stablehlo.constant", [], [values], {
+      value: `dense<${denseLiteral(values)}> : ${mlirType(values)}`,
+    })[0]!;
+  }
+
+  inline(program: Program, args: readonly Emitted[]): Emitted[] {
+    const emitted = new Map<Tensor, Emitted>(program.inputs.map((t, i) => [t, args[i]!]));
+    for (const { op, params, inputs, outputs } of program.eqns) {
+      const operands = inputs.map((t) => emitted.get(program.resolve(t))!);
+      const lowered =
+        this.platform?.get(op)?.(this, operands, params, outputs) ?? op.lower(this, operands, params, outputs);
+      outputs.forEach((t, i) => emitted.set(t, lowered[i]!));
+    }
+    return program.outputs.map((t) => emitted.get(t)!);
+  }
+
+  private region({ inputs, body }: Region): string {
+    const outer = this.lines;
+    this.lines = [];
+    this.scopes.push(new Map());
+    const id = this.next++;
+    const args = inputs.map((spec, i) => ({ name: `%r${id}_${i}`, shape: spec.shape, dtype: spec.dtype }));
+    const indent = this.indent;
+    this.indent = `${indent}  `;
+    const results = body(...args);
+    const types = results.map(mlirType).join(", ");
+    this.lines.push(`${this.indent}"stablehlo.return"(${results.map((x) => x.name).join(", ")}) : (${types}) -> ()`);
+    const block = `${indent}^bb0${args.length ? `(${args.map((a) => `${a.name}: ${mlirType(a)}`).join(", ")})` : ""}:`;
+    const text = `{\n${[block, ...this.lines].join("\n")}\n${indent}}`;
+    this.indent = indent;
+    this.scopes.pop();
+    this.lines = outer;
+    return text;
+  }
+}
+
+/** A module with one function `main` that computes the program. */
+export function lowerToStableHlo(
+  program: Program,
+  { name = "main", platform, aliases = [] }: LoweringOptions = {},
+): string {
+  const emitter = new TextEmitter(platform);
+  const args = program.inputs.map((t, i) => ({ name: `%arg${i}`, shape: t.shape, dtype: t.dtype }));
+  const results = emitter.inline(program, args);
+  const donated = (i: number) => (aliases[i] === undefined ? "" : ` {tf.aliasing_output = ${aliases[i]} : i32}`);
+  const parameters = args.map((arg, i) => `${arg.name}: ${mlirType(arg)}${donated(i)}`);
+  const types = results.map(mlirType).join(", ");
+  return [
+    `module @${name.replace(/\W/g, "_")} {`,
+    `  func.func public @main(${parameters.join(", ")}) -> (${types}) {`,
+    ...(emitter.text() === "" ? [] : [emitter.text()]),
+    `    "func.return"(${results.map((x) => x.name).join(", ")}) : (${types}) -> ()`,
+    "  }",
+    "}",
+    "",
+  ].join("\n");
+}
+
+/** One value as MLIR writes it; non-finite floats as bits. */
+function literal(value: number | boolean, dtype: DType): string {
+  if (typeof value === "boolean") return String(value);
+  const { kind } = dtypeInfo(dtype);
+  if (kind === "bool") return String(value !== 0);
+  if (kind !== "float") return String(value);
+  const [rounded] = decodeArray(dtype, encode(value, dtype).data) as Float32Array;
+  if (!Number.isFinite(rounded)) return `0x${hexOfBytes(bigEndian(encode(value, dtype).data))}`;
+  const text = Object.is(rounded, -0) ? "-0.0" : String(rounded);
+  if (/^-?\d+$/.test(text)) return `${text}.0`;
+  return text.replace(/^(-?\d+)e/, "$1.0e").replace("e+", "e");
+}
+
+const encode = (value: number, dtype: DType) => toHostArray({ shape: [], dtype, data: Float64Array.of(value) });
+
+function denseLiteral(values: Values): string {
+  if (dtypeInfo(values.dtype).bits < 8 || values.dtype === "bool") {
+    return nested(
+      values.shape,
+      Array.from(values.data, (v) => literal(v, values.dtype)),
+    );
+  }
+  const { data } = toHostArray(values);
+  return `"0x${hexOfBytes(new Uint8Array(data.buffer, data.byteOffset, data.byteLength))}"`;
+}
+
+function nested(shape: readonly number[], items: readonly string[]): string {
+  if (shape.length === 0) return items[0]!;
+  const size = items.length / shape[0]!;
+  const rows = Array.from({ length: shape[0]! }, (_, i) =>
+    nested(shape.slice(1), items.slice(i * size, (i + 1) * size)),
+  );
+  return `[${rows.join(", ")}]`;
+}
+
+const bigEndian = (data: ArrayBufferView): Uint8Array =>
+  new Uint8Array(data.buffer, data.byteOffset, data.byteLength).slice().reverse();
+const hexOfBytes = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex").toUpperCase();
