@@ -24,9 +24,6 @@ export type StructInput<N extends StructName> = Partial<Mapped<N, KindToInput & 
 export type StructOutput<N extends StructName> = Readonly<Mapped<N, KindToOutput & Record<FieldKind, unknown>>>;
 type ArgsOf<F extends FunctionName> = `PJRT_${F}_Args` & StructName;
 
-/** What a struct in flight points to; a module variable, so that the engine can't prove it dead during the call. */
-let kept: unknown;
-
 /** Writes a struct's fields (absent ones are zero) into `bytes` at `start`, which is zeroed memory of at least its size. */
 export function writeStruct<N extends StructName>(name: N, input: StructInput<N>, bytes: Uint8Array, start = 0): void {
   const layout = structLayout(name);
@@ -66,6 +63,12 @@ export class PjrtApi {
   readonly version: { readonly major: number; readonly minor: number };
   readonly #table: DataView;
   readonly #functions = new Map<FunctionName, NativeFunction>();
+  /**
+   * What the last call pointed to, stored after each call: otherwise neither the engine nor a bundler sees that the memory
+   * is still needed while native code runs. A property, because a variable that nobody reads is optimised away.
+   * @internal
+   */
+  lastHeld: unknown;
 
   /** @param address of the plugin's PJRT_Api, which lives as long as the process. */
   constructor(address: Pointer) {
@@ -80,22 +83,29 @@ export class PjrtApi {
     return offset + 8 <= this.#table.byteLength && this.#table.getBigUint64(offset, true) !== 0n;
   }
 
-  /** Calls a function on this thread. @throws PjrtError with the plugin's status and message. */
-  call<F extends FunctionName>(name: F, input: StructInput<ArgsOf<F>>): StructOutput<ArgsOf<F>> {
+  /**
+   * Calls a function on this thread. Memory that `input` names is kept alive during the call, and so is `held`: what that
+   * memory points to in turn. @throws PjrtError with the plugin's status and message.
+   */
+  call<F extends FunctionName>(name: F, input: StructInput<ArgsOf<F>>, held?: unknown): StructOutput<ArgsOf<F>> {
     const bytes = encodeStruct(argsStruct(name), input);
     const error = this.#function(name)(bytes);
-    kept = input;
+    this.lastHeld = [input, held];
     if (error !== null) throw this.#takeError(error);
     return decodeStruct(argsStruct(name), bytes);
   }
 
-  /** Calls a function on a thread of the pool; everything `input` points to must stay as it is until then. */
-  callAsync<F extends FunctionName>(name: F, input: StructInput<ArgsOf<F>>): Promise<StructOutput<ArgsOf<F>>> {
+  /** As `call`, on a thread of the pool; the memory must stay as it is until then. */
+  callAsync<F extends FunctionName>(
+    name: F,
+    input: StructInput<ArgsOf<F>>,
+    held?: unknown,
+  ): Promise<StructOutput<ArgsOf<F>>> {
     const bytes = encodeStruct(argsStruct(name), input);
     const native = this.#function(name);
     return new Promise((resolve, reject) => {
       native.async(bytes, (failure, error) => {
-        kept = input;
+        this.lastHeld = [input, held];
         if (failure) reject(failure);
         else if (error !== null) reject(this.#takeError(error));
         else resolve(decodeStruct(argsStruct(name), bytes));
@@ -131,10 +141,3 @@ export class PjrtApi {
     return new PjrtError(code, text);
   }
 }
-
-/** Holds memory that a synchronous call used until here. */
-export function keepAlive(value: unknown): void {
-  kept = value;
-}
-
-void kept;

@@ -103,29 +103,25 @@ export class Client {
       format,
       format_size: format.length,
     });
-    const { executable } = await this.#background(
-      this.api.callAsync("Client_Compile", {
-        client: this.handle,
-        program,
-        compile_options: compileOptions,
-        compile_options_size: compileOptions.length,
-      }),
-      [code, format, program],
-    );
+    const input = {
+      client: this.handle,
+      program,
+      compile_options: compileOptions,
+      compile_options_size: compileOptions.length,
+    };
+    const { executable } = await this.#background(this.api.callAsync("Client_Compile", input, [code, format]));
     return new Executable(this, executable);
   }
 
   /** Loads a program that `Executable.serialize` of the very same plugin wrote. @throws PjrtError where the bytes are damaged. */
   async deserialize(bytes: Uint8Array): Promise<Executable> {
     this.assertOpen();
-    const { loaded_executable } = await this.#background(
-      this.api.callAsync("Executable_DeserializeAndLoad", {
-        client: this.handle,
-        serialized_executable: bytes,
-        serialized_executable_size: bytes.length,
-      }),
-      bytes,
-    );
+    const input = {
+      client: this.handle,
+      serialized_executable: bytes,
+      serialized_executable_size: bytes.length,
+    };
+    const { loaded_executable } = await this.#background(this.api.callAsync("Executable_DeserializeAndLoad", input));
     return new Executable(this, loaded_executable);
   }
 
@@ -184,14 +180,13 @@ export class Client {
 
   readonly #running = new Set<Promise<unknown>>();
 
-  /** Keeps memory alive, and the client from being destroyed, while a call runs on a pool thread. */
-  async #background<T>(call: Promise<T>, memory: unknown): Promise<T> {
-    const held = [call, memory];
+  /** Keeps the client from being destroyed while a call runs on a pool thread. */
+  async #background<T>(call: Promise<T>): Promise<T> {
     this.#running.add(call);
     try {
       return await call;
     } finally {
-      this.#running.delete(held[0] as Promise<T>);
+      this.#running.delete(call);
     }
   }
 
@@ -222,9 +217,8 @@ export class Client {
 function createHandle(api: PjrtApi, devices: number | undefined): Pointer {
   const create = (values: Record<string, bigint>) => {
     const options = encodeNamedValues(values);
-    // Kept until the call is over by being read after it.
-    const { client } = api.call("Client_Create", { create_options: options.bytes, num_options: options.count });
-    return options.held.length >= 0 ? client : 0n;
+    const input = { create_options: options.bytes, num_options: options.count };
+    return api.call("Client_Create", input, options.held).client;
   };
   try {
     return create({ cpu_device_count: BigInt(devices ?? 1) });

@@ -69,15 +69,14 @@ export class DeviceArray implements Spec {
         minor_to_major: minorToMajor,
         minor_to_major_size: minorToMajor.length,
       });
-      const { event } = client.api.call("Buffer_ToHostBuffer", {
-        src: buffer,
-        host_layout: layout,
-        dst: data,
-        dst_size: data.byteLength,
-      });
-      keepDuring(data, minorToMajor);
-      await client.transfers.wait(event);
-      keepDuring(data, minorToMajor);
+      const destination = { src: buffer, host_layout: layout, dst: data, dst_size: data.byteLength };
+      const { event } = client.api.call("Buffer_ToHostBuffer", destination, minorToMajor);
+      await client.transfers.wait(event, data);
+      // The plugin fills the low four bits only; negative values need their sign.
+      if (dtype === "int4")
+        data.forEach((code, i) => {
+          data[i] = (Number(code) << 28) >> 28;
+        });
     }
     return { shape, dtype, data };
   }
@@ -106,13 +105,6 @@ export class DeviceArray implements Spec {
 /** Up to the end of num_tiles, counted from the tiled member's own start. */
 const tiledStructSize =
   structLayout("PJRT_Buffer_MemoryLayout").fields.find(({ name }) => name === "num_tiles")!.offset - 8;
-
-let during: unknown;
-/** Host memory the device writes to must outlive the copy: a module variable keeps the engine from dropping it early. */
-function keepDuring(...values: unknown[]): void {
-  during = values;
-}
-void during;
 
 function bytesOf({ spec, buffers }: Holding): number {
   const { bits } = dtypeInfo(spec.dtype);

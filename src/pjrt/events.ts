@@ -11,6 +11,8 @@ interface Waiter {
   readonly event: Pointer;
   readonly resolve: () => void;
   readonly reject: (error: unknown) => void;
+  /** Memory the device uses until then. */
+  readonly held: unknown;
   /** On a pool thread: only its own completion may settle it. */
   awaited: boolean;
 }
@@ -26,10 +28,10 @@ export class EventLane {
     this.#maxThreads = maxThreads;
   }
 
-  /** Resolves when the event is ready and frees it; rejects with the event's error. */
-  wait(event: Pointer): Promise<void> {
+  /** Resolves when the event is ready and frees it; rejects with the event's error. Keeps `held` alive until then. */
+  wait(event: Pointer, held?: unknown): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiters.push({ event, resolve, reject, awaited: false });
+      this.#waiters.push({ event, resolve, reject, held, awaited: false });
       this.#settleReady();
       this.#startThreads();
     });
@@ -77,7 +79,7 @@ export class EventLane {
     } catch (error) {
       failure = { error };
     }
-    this.#api.call("Event_Destroy", { event: waiter.event });
+    this.#api.call("Event_Destroy", { event: waiter.event }, waiter.held);
     if (failure === undefined) waiter.resolve();
     else waiter.reject(failure.error);
   }

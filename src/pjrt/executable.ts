@@ -2,7 +2,7 @@
 import { HalfbyteError, invariant, UserError } from "../base/errors.ts";
 import { type DType, dtypeInfo, dtypes } from "../core/dtype.ts";
 import { type Spec, showSpec } from "../core/hostArray.ts";
-import { encodeStruct, keepAlive } from "./api.ts";
+import { encodeStruct } from "./api.ts";
 import type { Client } from "./client.ts";
 import { DeviceArray } from "./deviceArray.ts";
 import { addressOf, callDeleter, copyBytes, type Pointer, readString, viewAt } from "./native.ts";
@@ -91,8 +91,9 @@ export class Executable {
     const outputLists = argumentLists.map(() => new BigUint64Array(this.outputs.length));
     const events = new BigUint64Array(numDevices);
     const kept = BigInt64Array.from(nonDonatable, BigInt);
+    const held = [argumentLists, outputLists, kept];
     try {
-      client.api.call("LoadedExecutable_Execute", {
+      const call = {
         executable: this.#loaded,
         options: encodeStruct("PJRT_ExecuteOptions", {
           non_donatable_input_indices: kept,
@@ -103,9 +104,9 @@ export class Executable {
         num_args: inputs.length,
         output_lists: BigUint64Array.from(outputLists, addressOf),
         device_complete_events: events,
-      });
+      };
+      client.api.call("LoadedExecutable_Execute", call, held);
     } finally {
-      keepAlive([argumentLists, outputLists, events, kept]);
       this.#releaseDonated(inputs);
     }
     const outputs = this.outputs.map(
@@ -158,8 +159,7 @@ export class Executable {
     const codeOffset = 16;
     const code = new Uint8Array(Number(view.getBigUint64(codeOffset + 8, true)));
     view.setBigUint64(codeOffset, addressOf(code), true);
-    this.client.api.call("Executable_OptimizedProgram", { executable: this.#description, program: query });
-    keepAlive([query, code]);
+    this.client.api.call("Executable_OptimizedProgram", { executable: this.#description, program: query }, code);
     return code;
   }
 

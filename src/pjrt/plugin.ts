@@ -31,7 +31,8 @@ export interface Plugin extends PluginLocation {
 
 /** `${HALFBYTE_CACHE:-~/.cache/halfbyte}`. */
 export function cacheFolder(): string {
-  return process.env.HALFBYTE_CACHE || join(homedir(), ".cache", "halfbyte");
+  const chosen = process.env.HALFBYTE_CACHE;
+  return chosen ? resolve(chosen) : join(homedir(), ".cache", "halfbyte");
 }
 
 /** Where the plugin is. @throws UserError (E_PLUGIN) saying what to set or run. */
