@@ -1,0 +1,35 @@
+/**
+ * Data: text files and a tokenizer in, batches of int32 tokens out.
+ * `openDataset` does it all; training step n's batch is a pure function of (seed, n).
+ * A new tokenizer implements `Tokenizer` and is chosen in tokenizerFiles.ts; a new source of documents joins dataset.ts.
+ */
+export {
+  type Batch,
+  type BatchShape,
+  type TrainingBatches,
+  trainingBatches,
+  type ValidationBatch,
+  type ValidationBatches,
+  validationBatches,
+} from "./batches.ts";
+export { type BpeModel, bpeTokenizer } from "./bpeTokenizer.ts";
+export { smallestVocab, type TrainBpeOptions, trainBpe, trainedEos } from "./bpeTrainer.ts";
+export { byteTokenizer } from "./byteTokenizer.ts";
+export {
+  type Dataset,
+  type DatasetSettings,
+  type OpenDatasetOptions,
+  openDataset,
+  requireVocab,
+  type SplitSize,
+  splitFiles,
+} from "./dataset.ts";
+export { type PackedTokens, packDocuments, type TokenArray } from "./packing.ts";
+export { permutation } from "./permutation.ts";
+export { readTextParts, type TextPart } from "./readText.ts";
+export { type Split, splitDocuments } from "./split.ts";
+export { syntheticBatches, syntheticEntropy } from "./synthetic.ts";
+export { listTextFiles, type TextFile } from "./textFiles.ts";
+export { type DecodeOptions, type EncodeOptions, streamDecoder, type Tokenizer, textBytes } from "./tokenizer.ts";
+export { loadTokenizer, saveTokenizer } from "./tokenizerFiles.ts";
+export { parseTokenizerJson, toTokenizerJson } from "./tokenizerJson.ts";

@@ -1,0 +1,95 @@
+/**
+ * Documents as one stream of tokens: each document's tokens and then exactly one end-of-document token. Windows of
+ * T+1 tokens are cut from the stream, each beginning with the last token of the one before, so that every token but the
+ * first is predicted exactly once.
+ */
+import { UserError } from "../base/errors.ts";
+import type { Tokenizer } from "./tokenizer.ts";
+
+/** Token ids in the narrowest array that holds the vocabulary. */
+export type TokenArray = Uint16Array | Uint32Array;
+
+export interface PackedTokens {
+  readonly tokens: TokenArray;
+  /** Where each document ends in `tokens`, just after its end token; the last is the number of tokens. */
+  readonly documentEnds: readonly number[];
+}
+
+/** Collects documents in memory. */
+export function tokenPacker(tokenizer: Pick<Tokenizer, "vocabSize" | "eosId">) {
+  const array = tokenizer.vocabSize <= 2 ** 16 ? Uint16Array : Uint32Array;
+  let tokens: TokenArray = new array(1 << 16);
+  let used = 0;
+  const documentEnds: number[] = [];
+  const reserve = (count: number) => {
+    if (used + count <= tokens.length) return;
+    const grown = new array(Math.max(used + count, 2 * tokens.length));
+    grown.set(tokens.subarray(0, used));
+    tokens = grown;
+  };
+  return {
+    /** Tokens of the current document. */
+    push(ids: ArrayLike<number>): void {
+      reserve(ids.length);
+      tokens.set(ids, used);
+      used += ids.length;
+    },
+    endDocument(): void {
+      reserve(1);
+      tokens[used++] = tokenizer.eosId;
+      documentEnds.push(used);
+    },
+    finish(): PackedTokens {
+      return { tokens: tokens.slice(0, used), documentEnds };
+    },
+  };
+}
+
+/** Packs documents that are tokenised already. */
+export function packDocuments(
+  documents: Iterable<ArrayLike<number>>,
+  tokenizer: Pick<Tokenizer, "vocabSize" | "eosId">,
+): PackedTokens {
+  const packer = tokenPacker(tokenizer);
+  for (const ids of documents) {
+    packer.push(ids);
+    packer.endDocument();
+  }
+  return packer.finish();
+}
+
+/**
+ * Holds out the last `fraction` of the tokens of a text that is a single document, and so can't be split by document.
+ * The kept part gets an end token of its own.
+ */
+export function holdOutTail(
+  packed: PackedTokens,
+  fraction: number,
+  tokenizer: Pick<Tokenizer, "vocabSize" | "eosId">,
+): { train: PackedTokens; validation: PackedTokens } {
+  const { tokens } = packed;
+  const kept = tokens.length - 1 - Math.round((tokens.length - 1) * fraction);
+  return {
+    train: packDocuments([tokens.subarray(0, kept)], tokenizer),
+    validation: packDocuments([tokens.subarray(kept, tokens.length - 1)], tokenizer),
+  };
+}
+
+/** Full windows in a stream. */
+export function fullWindows(tokens: number, windowLength: number): number {
+  return Math.max(0, Math.floor((tokens - 1) / windowLength));
+}
+
+/** @throws UserError naming the split, what it has and what it needs. */
+export function requireTokens(
+  split: "training" | "validation",
+  packed: PackedTokens,
+  needed: number,
+  fix: string,
+): void {
+  if (packed.tokens.length >= needed) return;
+  throw new UserError(
+    "E_TOO_FEW_TOKENS",
+    `the ${split} split has ${packed.tokens.length} tokens in ${packed.documentEnds.length} document(s), but ${needed} are needed: ${fix}`,
+  );
+}

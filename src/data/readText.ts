@@ -1,0 +1,83 @@
+/** Text files as a stream of parts: memory stays flat whatever the size. */
+import { createReadStream } from "node:fs";
+import { UserError } from "../base/errors.ts";
+import type { TextFile } from "./textFiles.ts";
+
+export interface TextPart {
+  /** Index of the document in the list that was given. */
+  readonly document: number;
+  readonly text: string;
+  /** The document ends with this part. */
+  readonly last: boolean;
+}
+
+const chunkBytes = 1 << 20;
+const longestPart = 1 << 24; // UTF-16 units; text without a safe place to cut is cut here all the same
+
+/**
+ * The documents' text in order. Parts are cut where no pre-token can cross (between a letter and a space before a
+ * letter), so tokenising the parts is tokenising the document. A byte order mark is no text; a document without text
+ * yields nothing.
+ * @throws UserError where a file is not UTF-8 or can't be read.
+ */
+export async function* readTextParts(
+  files: readonly Pick<TextFile, "path">[],
+  options: { readonly chunkBytes?: number } = {},
+): AsyncGenerator<TextPart> {
+  for (const [document, { path }] of files.entries()) {
+    const decoder = new TextDecoder("utf-8", { fatal: true });
+    let pending = "";
+    let bytes = 0;
+    let any = false;
+    const decode = (chunk?: Uint8Array): string => {
+      try {
+        return chunk === undefined ? decoder.decode() : decoder.decode(chunk, { stream: true });
+      } catch {
+        throw notUtf8(path, bytes, chunk);
+      }
+    };
+    for await (const chunk of openFile(path, options.chunkBytes ?? chunkBytes)) {
+      pending += decode(chunk);
+      bytes += chunk.length;
+      const cut = safeCut(pending);
+      if (cut > 0) {
+        any = true;
+        yield { document, text: pending.slice(0, cut), last: false };
+        pending = pending.slice(cut);
+      }
+    }
+    pending += decode();
+    if (any || pending !== "") yield { document, text: pending, last: true };
+  }
+}
+
+async function* openFile(path: string, highWaterMark: number): AsyncGenerator<Uint8Array> {
+  try {
+    yield* createReadStream(path, { highWaterMark }) as AsyncIterable<Uint8Array>;
+  } catch (error) {
+    if (!(error instanceof Error) || !("code" in error)) throw error;
+    throw new UserError("E_DATASET_READ", `${path}: can't be read (${error.message})`, { cause: error });
+  }
+}
+
+function notUtf8(path: string, offset: number, chunk: Uint8Array | undefined): UserError {
+  const mark = offset === 0 && chunk !== undefined ? (chunk[0]! << 8) | chunk[1]! : 0;
+  const utf16 = mark === 0xfeff || mark === 0xfffe;
+  const place = offset === 0 ? "" : ` after byte ${offset}`;
+  const fix = utf16
+    ? `it looks like UTF-16: iconv -f UTF-16 -t UTF-8 ${path}`
+    : `convert it, for example: iconv -f WINDOWS-1252 -t UTF-8 ${path}`;
+  return new UserError("E_DATASET_UTF8", `${path}: not UTF-8 text${place}; ${fix}`);
+}
+
+const isLetter = (code: number) => (code >= 97 && code <= 122) || (code >= 65 && code <= 90);
+
+/** Where the text may be cut, as near its end as possible; 0 for nowhere yet. */
+function safeCut(text: string): number {
+  for (let i = text.length - 2; i > 0; i--) {
+    if (text.charCodeAt(i) === 32 && isLetter(text.charCodeAt(i - 1)) && isLetter(text.charCodeAt(i + 1))) return i;
+  }
+  if (text.length < longestPart) return 0;
+  const splitsPair = (text.charCodeAt(longestPart - 1) & 0xfc00) === 0xd800;
+  return splitsPair ? longestPart - 1 : longestPart;
+}

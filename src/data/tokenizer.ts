@@ -1,0 +1,69 @@
+/** What every tokenizer is to the rest of the program, and decoding, which is the same for all of them. */
+
+export interface EncodeOptions {
+  /** Turn the spellings of control tokens in the text into those tokens. Off: text can never become a control token. */
+  readonly control?: boolean;
+}
+
+export interface DecodeOptions {
+  /** Leave control tokens (such as the end of a document) out of the text. Default: spell them. */
+  readonly skipControl?: boolean;
+}
+
+export interface Tokenizer {
+  /** For people: "byte", or the path it was loaded from. */
+  readonly name: string;
+  /** SHA-256 (hex) of everything that decides its ids: equal hashes, equal ids. */
+  readonly hash: string;
+  /** Ids are 0..vocabSize-1. */
+  readonly vocabSize: number;
+  /** The control token that ends every document. */
+  readonly eosId: number;
+  /** Ids of the text. Lone surrogates count as U+FFFD. */
+  encode(text: string, options?: EncodeOptions): Int32Array;
+  /** Text of the ids; bytes that are not UTF-8 become U+FFFD, as the Unicode standard recommends. */
+  decode(ids: ArrayLike<number>, options?: DecodeOptions): string;
+  /** The bytes a token stands for; a control token's are its spelling. Empty for ids without a token. */
+  bytesOf(id: number): Uint8Array;
+  isControl(id: number): boolean;
+}
+
+// A leading U+FEFF is text of the document like any other here; the default decoder would swallow it.
+const newDecoder = () => new TextDecoder("utf-8", { ignoreBOM: true });
+
+type ByteSource = Pick<Tokenizer, "bytesOf" | "isControl">;
+
+/** Implementation of `decode` over `bytesOf`. */
+export function decodeBytes(source: ByteSource, ids: ArrayLike<number>, options: DecodeOptions = {}): string {
+  const parts: Uint8Array[] = [];
+  for (let i = 0; i < ids.length; i++) {
+    const id = ids[i]!;
+    if (!(options.skipControl && source.isControl(id))) parts.push(source.bytesOf(id));
+  }
+  return newDecoder().decode(Buffer.concat(parts));
+}
+
+/**
+ * Decodes ids as they are generated: a character that spans several tokens appears with its last one. The pieces,
+ * joined, with `end()`, equal `decode` of all ids.
+ */
+export function streamDecoder(tokenizer: ByteSource, options: DecodeOptions = {}) {
+  const decoder = newDecoder();
+  return {
+    push(id: number): string {
+      if (options.skipControl && tokenizer.isControl(id)) return "";
+      return decoder.decode(tokenizer.bytesOf(id), { stream: true });
+    },
+    /** What is left of a broken character. */
+    end(): string {
+      return decoder.decode();
+    },
+  };
+}
+
+/** UTF-8 bytes the token adds to the text: 0 for a control token. The unit of bits per byte. */
+export function textBytes(tokenizer: Tokenizer): Int32Array {
+  return Int32Array.from({ length: tokenizer.vocabSize }, (_, id) =>
+    tokenizer.isControl(id) ? 0 : tokenizer.bytesOf(id).length,
+  );
+}

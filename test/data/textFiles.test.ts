@@ -1,0 +1,98 @@
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import { nameMatcher } from "../../src/data/glob.ts";
+import { readTextParts } from "../../src/data/readText.ts";
+import { listTextFiles } from "../../src/data/textFiles.ts";
+import { temporaryFolder } from "./temporaryFiles.ts";
+
+const names = (path: string) => listTextFiles(path).map(({ key }) => key);
+
+describe("listTextFiles", () => {
+  const tree = () =>
+    temporaryFolder({
+      "b.txt": "b",
+      "a.txt": "a",
+      "empty.txt": "",
+      "notes.MD": "m",
+      "table.csv": "1,2",
+      ".hidden.txt": "h",
+      "deep/c.txt": "c",
+      "deep/er/d.md": "d",
+    });
+
+  it("takes the .txt and .md files of a folder, sorted, without empty and hidden ones", () => {
+    expect(names(tree())).toEqual(["a.txt", "b.txt", "deep/c.txt", "deep/er/d.md", "notes.MD"]);
+  });
+
+  it("takes a single file of any ending", () => {
+    const folder = temporaryFolder({ corpus: "text" });
+    expect(listTextFiles(join(folder, "corpus"))).toEqual([{ path: join(folder, "corpus"), bytes: 4, key: "corpus" }]);
+  });
+
+  it("expands patterns", () => {
+    const folder = tree();
+    expect(names(`${folder}/*.txt`)).toEqual(["a.txt", "b.txt"]);
+    expect(names(`${folder}/**/*.{txt,md}`)).toEqual(["a.txt", "b.txt", "deep/c.txt", "deep/er/d.md"]);
+    expect(names(`${folder}/deep/**`)).toEqual(["c.txt", "er/d.md"]);
+    expect(names(`${folder}/?.txt`)).toEqual(["a.txt", "b.txt"]);
+  });
+
+  it.each([
+    ["nowhere", "no such file or folder"],
+    ["none-*.txt", "no file matches"],
+    ["table.csv", "not plain text"],
+    ["empty.txt", "every file is empty"],
+    ["void", "has no .txt or .md file"],
+  ])("refuses %s", (name, message) => {
+    const folder = temporaryFolder({ "table.csv": "1", "empty.txt": "", "void/x.bin": "1" });
+    expect(() => listTextFiles(join(folder, name))).toThrow(message);
+    expect(() => listTextFiles(join(folder, name), "eval_dataset_path")).toThrow(/^eval_dataset_path=/);
+  });
+
+  it("matches names literally but for the signs of a pattern", () => {
+    const matches = nameMatcher("a.b(1)[x]+*.txt");
+    expect(matches("a.b(1)[x]+ yes.txt")).toBe(true);
+    expect(matches("aXb(1)[x]+.txt")).toBe(false);
+    expect(nameMatcher("*")(".hidden")).toBe(false);
+    expect(nameMatcher(".*")(".hidden")).toBe(true);
+  });
+});
+
+async function read(content: string | Uint8Array, chunkBytes?: number) {
+  const path = join(temporaryFolder({ "x.txt": content }), "x.txt");
+  const parts = [];
+  for await (const part of readTextParts([{ path }], chunkBytes === undefined ? {} : { chunkBytes })) parts.push(part);
+  return parts;
+}
+
+describe("readTextParts", () => {
+  it("gives the text in parts that join to it, cut only between words", async () => {
+    const text = "Café au lait, naïve 🦙 and so on; ".repeat(300);
+    const parts = await read(text, 97);
+    expect(parts.length).toBeGreaterThan(10);
+    expect(parts.map((part) => part.text).join("")).toBe(text);
+    for (const part of parts.slice(1)) expect(part.text).toMatch(/^ [a-zA-Z]/);
+    expect(parts.map((part) => part.last)).toEqual(parts.map((_, i) => i === parts.length - 1));
+  });
+
+  it("drops a byte order mark and nothing else", async () => {
+    const bytes = Buffer.concat([Buffer.from([0xef, 0xbb, 0xbf]), Buffer.from("one\ntwo \ufeff three")]);
+    expect((await read(bytes)).map((part) => part.text)).toEqual(["one\ntwo \ufeff three"]);
+    expect((await read(bytes, 1)).map((part) => part.text).join("")).toBe("one\ntwo \ufeff three");
+  });
+
+  it("yields nothing for a file of a byte order mark alone", async () => {
+    expect(await read(Uint8Array.of(0xef, 0xbb, 0xbf))).toEqual([]);
+  });
+
+  it("refuses what is not UTF-8, and says how to convert it", async () => {
+    await expect(read(Uint8Array.of(0x61, 0xe9, 0x62))).rejects.toThrow(/x\.txt: not UTF-8 text; .*WINDOWS-1252/);
+    await expect(read(Buffer.from("\ufeffhello", "utf16le"))).rejects.toThrow("looks like UTF-16");
+    await expect(read(Uint8Array.of(0x61, 0xf0, 0x9f))).rejects.toThrow("not UTF-8");
+  });
+
+  it("refuses a file that is gone", async () => {
+    const parts = readTextParts([{ path: join(temporaryFolder(), "gone.txt") }]);
+    await expect(parts.next()).rejects.toThrow(/gone\.txt: can't be read/);
+  });
+});
