@@ -1,0 +1,163 @@
+/**
+ * The Llama family (Touvron et al. 2023; Llama 3's rotary scaling): grouped-query attention, rotary positions, RMSNorm
+ * before each half of a block, SwiGLU, tied or separate head.
+ *
+ * Dims: B batch, T time, D model, N query heads, K key heads, H head dim, F mlp, V vocabulary, M = B·T tokens.
+ */
+import { dot, type Tensor, take } from "../core/index.ts";
+import { causalAttention, crossEntropy, type Llama3RopeScaling, rmsNorm, rope, ropeTables, swiglu } from "../nn/index.ts";
+import { type LinearPrecision, linear, type RandomKey } from "../quant/index.ts";
+
+export interface LlamaConfig {
+  readonly numLayers: number;
+  readonly embDim: number;
+  readonly mlpDim: number;
+  readonly numHeads: number;
+  readonly numKvHeads: number;
+  readonly headDim: number;
+  readonly vocabSize: number;
+  readonly ropeTheta: number;
+  readonly ropeScaling?: Llama3RopeScaling;
+  readonly normEps: number;
+  readonly tieEmbeddings: boolean;
+  /** Dtype of activations and GEMM operands; parameters are float32. */
+  readonly dtype: "bfloat16" | "float32";
+}
+
+export interface LlamaBlock<Leaf> {
+  /** [D] */
+  readonly attnNorm: Leaf;
+  /** [N·H, D] */
+  readonly q: Leaf;
+  /** [K·H, D] */
+  readonly k: Leaf;
+  /** [K·H, D] */
+  readonly v: Leaf;
+  /** [D, N·H] */
+  readonly o: Leaf;
+  /** [D] */
+  readonly mlpNorm: Leaf;
+  /** [F, D] */
+  readonly gate: Leaf;
+  /** [F, D] */
+  readonly up: Leaf;
+  /** [D, F] */
+  readonly down: Leaf;
+}
+
+export interface LlamaTree<Leaf> {
+  /** [V, D] */
+  readonly embed: Leaf;
+  readonly layers: readonly LlamaBlock<Leaf>[];
+  /** [D] */
+  readonly norm: Leaf;
+  /** [V, D]; absent where the embedding is the head. */
+  readonly head?: Leaf;
+}
+
+export type LlamaParams = LlamaTree<Tensor>;
+
+/** The linear layers of a block, by the module names that precision policies use. */
+export const llamaModules = ["attn.q", "attn.k", "attn.v", "attn.o", "mlp.gate", "mlp.up", "mlp.down"] as const;
+export type LlamaModule = (typeof llamaModules)[number];
+
+export interface LlamaOptions {
+  readonly config: LlamaConfig;
+  /** How each linear layer multiplies. */
+  readonly precision: (module: LlamaModule, layer: number) => LinearPrecision;
+  /** For stochastic rounding; recipes without it need none. */
+  readonly random?: RandomKey;
+}
+
+/** Shapes of every parameter. */
+export function llamaShapes(config: LlamaConfig): LlamaTree<readonly number[]> {
+  const { numLayers, embDim: D, mlpDim: F, numHeads, numKvHeads, headDim, vocabSize: V, tieEmbeddings } = config;
+  const [q, kv] = [numHeads * headDim, numKvHeads * headDim];
+  const block = { attnNorm: [D], q: [q, D], k: [kv, D], v: [kv, D], o: [D, q], mlpNorm: [D], gate: [F, D], up: [F, D], down: [D, F] };
+  const layers = Array.from({ length: numLayers }, () => block);
+  return { embed: [V, D], layers, norm: [D], ...(tieEmbeddings ? {} : { head: [V, D] }) };
+}
+
+/** Weights that take part in GEMMs: all but the norms and an untied embedding. A tied one counts as the head. */
+export function countMatmulParams(config: LlamaConfig): number {
+  const { numLayers, embDim, mlpDim, numHeads, numKvHeads, headDim, vocabSize } = config;
+  const perLayer = embDim * headDim * (2 * numHeads + 2 * numKvHeads) + 3 * embDim * mlpDim;
+  return numLayers * perLayer + vocabSize * embDim;
+}
+
+/** The residual stream after the embedding and after each block, then the final norm: the last entry. */
+export function llamaStates(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor[] {
+  const { config } = options;
+  const { headDim, ropeTheta: theta, ropeScaling: scaling } = config;
+  const tables = ropeTables(tokens.shape[1]!, { headDim, theta, ...(scaling && { scaling }) });
+  const states = [take(params.embed, tokens).astype(config.dtype)];
+  params.layers.forEach((block, layer) => {
+    const x_BTD = states.at(-1)!;
+    const attended = x_BTD.add(attentionHalf(block, layer, rmsNorm(x_BTD, block.attnNorm, config.normEps), tables, options));
+    const mixed = mlpHalf(block, layer, rmsNorm(attended, block.mlpNorm, config.normEps), options);
+    states.push(attended.add(mixed));
+  });
+  states.push(rmsNorm(states.at(-1)!, params.norm, config.normEps));
+  return states;
+}
+
+function attentionHalf(block: LlamaBlock<Tensor>, layer: number, x_BTD: Tensor, tables: ReturnType<typeof ropeTables>, options: LlamaOptions): Tensor {
+  const { numHeads: N, numKvHeads: K, headDim: H } = options.config;
+  const [B, T] = x_BTD.shape as [number, number, number];
+  const project = projector(layer, options);
+  const q_BTNH = rope(project("attn.q", x_BTD, block.q).reshape([B, T, N, H]), tables);
+  const k_BTKH = rope(project("attn.k", x_BTD, block.k).reshape([B, T, K, H]), tables);
+  const v_BTKH = project("attn.v", x_BTD, block.v).reshape([B, T, K, H]);
+  const mixed_BTNH = causalAttention({ q: q_BTNH, k: k_BTKH, v: v_BTKH });
+  return project("attn.o", mixed_BTNH.reshape([B, T, N * H]), block.o);
+}
+
+function mlpHalf(block: LlamaBlock<Tensor>, layer: number, x_BTD: Tensor, options: LlamaOptions): Tensor {
+  const project = projector(layer, options);
+  const hidden_BTF = swiglu(project("mlp.gate", x_BTD, block.gate), project("mlp.up", x_BTD, block.up));
+  return project("mlp.down", hidden_BTF, block.down);
+}
+
+/** `linear` at a module of a layer, under its precision. */
+function projector(layer: number, { precision, random }: LlamaOptions) {
+  return (module: LlamaModule, x: Tensor, w: Tensor): Tensor =>
+    linear(x, w, { module, layer, precision: precision(module, layer), ...(random && { random }) });
+}
+
+/** tokens [B, T] int32 → the hidden states that the head reads, [B, T, D] in the compute dtype. */
+export function llamaHidden(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor {
+  return llamaStates(params, tokens, options).at(-1)!;
+}
+
+/** tokens [B, T] int32 → float32 logits [B, T, V]. The head multiplies in the compute dtype. */
+export function llamaLogits(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor {
+  const head = (params.head ?? params.embed).astype(options.config.dtype);
+  return dot(llamaHidden(params, tokens, options), head, { contract: [[2], [1]], out: "float32" });
+}
+
+export interface LlamaBatch {
+  /** [B, T] int32 */
+  readonly tokens: Tensor;
+  /** [B, T] int32: the token to predict at each position. */
+  readonly targets: Tensor;
+  /** [B, T] float32: 1 where the prediction counts. */
+  readonly weights: Tensor;
+}
+
+export interface LlamaLoss {
+  /** Σ weight · nll / Σ weight in nats; 0 where nothing counts. */
+  readonly loss: Tensor;
+  readonly lossSum: Tensor;
+  readonly totalWeight: Tensor;
+}
+
+/** Masked next-token loss: the sum over tokens that count, divided by their number. */
+export function llamaLoss(params: LlamaParams, { tokens, targets, weights }: LlamaBatch, options: LlamaOptions): LlamaLoss {
+  const { embDim } = options.config;
+  const hidden = llamaHidden(params, tokens, options).reshape([-1, embDim]);
+  const head = params.head ?? params.embed;
+  const sums = crossEntropy({ hidden, head, targets: targets.reshape([-1]), weights: weights.reshape([-1]) });
+  const loss = sums.lossSum.div(sums.totalWeight.max(1));
+  return { loss, ...sums };
+}
+

@@ -1,0 +1,205 @@
+/**
+ * Causal attention in tiles, forward and backward (after FlashAttention-2, Dao 2023): row blocks of queries against the
+ * keys up to them, a few heads at a time, so that scores stay near the cache and never form [B, H, T, T]. Scores and
+ * softmax are float32; probabilities and score cotangents are rounded to the inputs' dtype for their contractions.
+ *
+ * Grouped queries share keys without repeating them: the rows of a key head's queries lie side by side, (time, group).
+ *
+ * Dims: B batch, T time, N query heads, K key heads, G = N/K, H head dim.
+ */
+import { customVjp } from "../autodiff/index.ts";
+import { ShapeError } from "../base/errors.ts";
+import { concat, dot, iota, pad, showSpec, type Tensor, where } from "../core/index.ts";
+
+export interface AttentionInputs {
+  /** [B, T, N, H] */
+  readonly q: Tensor;
+  /** [B, T, K, H] */
+  readonly k: Tensor;
+  /** [B, T, K, H] */
+  readonly v: Tensor;
+}
+
+export interface AttentionTiles {
+  /** Query positions in a block. */
+  readonly rows: number;
+  /** Key heads (of all batch entries) handled together. */
+  readonly heads: number;
+}
+
+/** Measured on 512 and 2,048 positions with 2 cores; see docs/performance.md. */
+const defaultTiles: AttentionTiles = { rows: 128, heads: 8 };
+
+/** softmax(q kᵀ / √H, causal) v → [B, T, N, H] in the inputs' dtype. @throws ShapeError */
+export function causalAttention({ q, k, v }: AttentionInputs, tiles: AttentionTiles = defaultTiles): Tensor {
+  const [B, T, N, H] = q.shape as [number, number, number, number];
+  const K = k.shape[2]!;
+  if (N % K !== 0)
+    throw new ShapeError(
+      `attention: ${N} query heads are no multiple of ${K} key heads (${showSpec(q)}, ${showSpec(k)})`,
+    );
+  const G = N / K;
+  // [B, T, K, G, H] → [B·K, T·G, H]: a key head's queries as rows.
+  const byHead = (x: Tensor, group: number) =>
+    x
+      .reshape([B, T, K, group, H])
+      .transpose([0, 2, 1, 3, 4])
+      .reshape([B * K, T * group, H]);
+  const out = attendHeads(byHead(q, G), byHead(k, 1), byHead(v, 1), { group: G, tiles });
+  return out.reshape([B, K, T, G, H]).transpose([0, 2, 1, 3, 4]).reshape([B, T, N, H]);
+}
+
+interface HeadsOptions {
+  readonly group: number;
+  readonly tiles: AttentionTiles;
+}
+
+/** q [heads, T·G, H], k and v [heads, T, H] → [heads, T·G, H]. */
+function attendHeads(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): Tensor {
+  const attend = customVjp({
+    fwd: (q: Tensor, k: Tensor, v: Tensor) => {
+      const parts = headRanges(q, options).map((range) => forward(range.of(q), range.of(k), range.of(v), options));
+      const out = concat(
+        parts.map((part) => part.out),
+        0,
+      );
+      const logSumExp = concat(
+        parts.map((part) => part.logSumExp),
+        0,
+      );
+      return { out, residuals: { q, k, v, out, logSumExp } };
+    },
+    bwd: ({ q, k, v, out, logSumExp }, ct) => {
+      const parts = headRanges(q, options).map(({ of }) =>
+        backward({ q: of(q), k: of(k), v: of(v), out: of(out), logSumExp: of(logSumExp), ct: of(ct) }, options),
+      );
+      const join = (name: "dq" | "dk" | "dv") =>
+        concat(
+          parts.map((part) => part[name]),
+          0,
+        );
+      return [join("dq"), join("dk"), join("dv")];
+    },
+  });
+  return attend(q, k, v);
+}
+
+function headRanges(q: Tensor, { tiles }: HeadsOptions): { of: (x: Tensor) => Tensor }[] {
+  const heads = q.shape[0]!;
+  const starts = Array.from({ length: Math.ceil(heads / tiles.heads) }, (_, i) => i * tiles.heads);
+  return starts.map((start) => ({ of: (x) => x.narrow(0, start, Math.min(tiles.heads, heads - start)) }));
+}
+
+/** Blocks of query rows with the keys they may see. */
+function rowBlocks(q: Tensor, { group, tiles }: HeadsOptions): { start: number; size: number; keys: number }[] {
+  const length = q.shape[1]! / group;
+  return Array.from({ length: Math.ceil(length / tiles.rows) }, (_, i) => {
+    const from = i * tiles.rows;
+    const to = Math.min(length, from + tiles.rows);
+    return { start: from * group, size: (to - from) * group, keys: to };
+  });
+}
+
+/** A power of two scales q exactly; anything else scales the float32 scores. */
+function foldScale(q: Tensor): { q: Tensor; scoreScale: number; scale: number } {
+  const scale = 1 / Math.sqrt(q.shape[2]!);
+  const exact = Number.isInteger(Math.log2(scale));
+  return exact ? { q: q.mul(scale), scoreScale: 1, scale } : { q, scoreScale: scale, scale };
+}
+
+/** Float32 scores of a row block; keys after a row's position are masked. q [h, rows, H], k [h, keys, H]. */
+function blockScores(q: Tensor, k: Tensor, start: number, group: number, scoreScale: number): Tensor {
+  const product = dot(q, k, { contract: [[2], [2]], batch: [[0], [0]], out: "float32" });
+  const scores = scoreScale === 1 ? product : product.mul(scoreScale);
+  const [, rows, keys] = scores.shape as [number, number, number];
+  // Row r belongs to position ⌊(start + r) / group⌋; key s is visible where s·group ≤ start + r.
+  const visible = iota([rows, keys], 1, "int32")
+    .mul(group)
+    .le(iota([rows, keys], 0, "int32").add(start));
+  return where(visible, scores, -1e30);
+}
+
+function forward(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): { out: Tensor; logSumExp: Tensor } {
+  const scaled = foldScale(q);
+  const blocks = rowBlocks(q, options).map(({ start, size, keys }) => {
+    const scores = blockScores(
+      scaled.q.narrow(1, start, size),
+      k.narrow(1, 0, keys),
+      start,
+      options.group,
+      scaled.scoreScale,
+    );
+    const highest = scores.maxOver(2, { keepDims: true });
+    const weights = scores.sub(highest).exp();
+    const total = weights.sum(2, { keepDims: true });
+    const mixed = dot(weights.astype(v.dtype), v.narrow(1, 0, keys), {
+      contract: [[2], [1]],
+      batch: [[0], [0]],
+      out: "float32",
+    });
+    return { out: mixed.div(total).astype(q.dtype), logSumExp: highest.add(total.log()) };
+  });
+  return {
+    out: concat(
+      blocks.map((b) => b.out),
+      1,
+    ),
+    logSumExp: concat(
+      blocks.map((b) => b.logSumExp),
+      1,
+    ),
+  };
+}
+
+interface Saved {
+  readonly q: Tensor;
+  readonly k: Tensor;
+  readonly v: Tensor;
+  readonly out: Tensor;
+  /** [heads, T·G, 1] float32 */
+  readonly logSumExp: Tensor;
+  readonly ct: Tensor;
+}
+
+function backward(
+  { q, k, v, out, logSumExp, ct }: Saved,
+  options: HeadsOptions,
+): { dq: Tensor; dk: Tensor; dv: Tensor } {
+  const { dtype } = q;
+  const scaled = foldScale(q);
+  // Σ p·dp of each row equals Σ out·ct.
+  const delta = out.astype("float32").mul(ct.astype("float32")).sum(2, { keepDims: true });
+  const length = k.shape[1]!;
+  const dqs: Tensor[] = [];
+  let dk: Tensor | undefined;
+  let dv: Tensor | undefined;
+  // A block's keys are the first ones; later keys get nothing from it.
+  const extend = (sum: Tensor | undefined, part: Tensor): Tensor => {
+    const whole = pad(part, { low: [0, 0, 0], high: [0, length - part.shape[1]!, 0] });
+    return sum === undefined ? whole : sum.add(whole);
+  };
+  for (const { start, size, keys } of rowBlocks(q, options)) {
+    const rows = (x: Tensor) => x.narrow(1, start, size);
+    const [kBlock, vBlock] = [k.narrow(1, 0, keys), v.narrow(1, 0, keys)];
+    const qBlock = rows(scaled.q);
+    const scores = blockScores(qBlock, kBlock, start, options.group, scaled.scoreScale);
+    const weights = scores.sub(rows(logSumExp)).exp();
+    const rounded = weights.astype(dtype);
+    const ctBlock = rows(ct);
+    const dWeights = dot(ctBlock, vBlock, { contract: [[2], [2]], batch: [[0], [0]], out: "float32" });
+    const dScores = rounded
+      .astype("float32")
+      .mul(dWeights.sub(rows(delta)))
+      .astype(dtype);
+    dqs.push(
+      dot(dScores, kBlock, { contract: [[2], [1]], batch: [[0], [0]], out: "float32" })
+        .mul(scaled.scale)
+        .astype(dtype),
+    );
+    const scaleOfK = scaled.scoreScale;
+    const dkBlock = dot(dScores, qBlock, { contract: [[1], [1]], batch: [[0], [0]], out: "float32" });
+    dk = extend(dk, scaleOfK === 1 ? dkBlock : dkBlock.mul(scaleOfK));
+    dv = extend(dv, dot(rounded, ctBlock, { contract: [[1], [1]], batch: [[0], [0]], out: "float32" }));
+  }
+  return { dq: concat(dqs, 1), dk: dk!.astype(dtype), dv: dv!.astype(dtype) };
+}

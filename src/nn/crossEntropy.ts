@@ -1,0 +1,85 @@
+/**
+ * Cross-entropy of next-token prediction, fused with the output head and taken in chunks of rows, so that the logits of
+ * a whole batch never exist. The gradient is formed with the loss, while a chunk's logits are at hand: the backward
+ * pass only scales it (an evaluation drops it as dead code).
+ *
+ * Dims: M tokens, D model, V vocabulary.
+ */
+import { customVjp } from "../autodiff/index.ts";
+import { concat, dot, iota, type Tensor, takeAlong, where, zeros } from "../core/index.ts";
+
+export interface CrossEntropyInputs {
+  /** [M, D] in the compute dtype. */
+  readonly hidden: Tensor;
+  /** [V, D] float32 master weights. */
+  readonly head: Tensor;
+  /** [M] int32; entries of weight 0 may hold anything. */
+  readonly targets: Tensor;
+  /** [M] float32: 1 for a token that counts, 0 for one that does not. */
+  readonly weights: Tensor;
+}
+
+export interface CrossEntropy {
+  /** Σ weight · −log p(target), float32. */
+  readonly lossSum: Tensor;
+  /** Σ weight, float32. */
+  readonly totalWeight: Tensor;
+}
+
+/** Float32 logits of one chunk are kept at or below this size. */
+const maxChunkBytes = 64 << 20;
+
+/** Sums, not means: totals of several batches can be added and divided once. */
+export function crossEntropy({ hidden, head, targets, weights }: CrossEntropyInputs): CrossEntropy {
+  const lossSum = customVjp({
+    fwd: (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) => {
+      const compute = head.astype(hidden.dtype);
+      const chunks = chunkRanges(hidden.shape[0]!, head.shape[0]!).map(({ start, size }) => {
+        const rows = (x: Tensor) => x.narrow(0, start, size);
+        return chunk(rows(hidden), compute, rows(targets), rows(weights));
+      });
+      const sum = (list: readonly Tensor[]) => list.reduce((a, b) => a.add(b));
+      const residuals = {
+        dHidden: concat(
+          chunks.map((c) => c.dHidden),
+          0,
+        ),
+        dHead: sum(chunks.map((c) => c.dHead)),
+      };
+      return { out: sum(chunks.map((c) => c.lossSum)), residuals };
+    },
+    bwd: ({ dHidden, dHead }, ct) => [
+      dHidden.astype("float32").mul(ct).astype(dHidden.dtype),
+      dHead.mul(ct),
+      null,
+      null,
+    ],
+  });
+  return { lossSum: lossSum(hidden, head, targets, weights), totalWeight: weights.sum() };
+}
+
+function chunkRanges(numRows: number, vocabSize: number): { start: number; size: number }[] {
+  const count = Math.ceil((numRows * vocabSize * 4) / maxChunkBytes);
+  const size = Math.ceil(numRows / count);
+  return Array.from({ length: count }, (_, i) => ({ start: i * size, size: Math.min(size, numRows - i * size) }));
+}
+
+/** hidden [m, D], head [V, D] in the compute dtype, targets and weights [m]. */
+function chunk(hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) {
+  const logits = dot(hidden, head, { contract: [[1], [1]], out: "float32" });
+  const highest = logits.maxOver(1, { keepDims: true });
+  const logSumExp = logits.sub(highest).exp().sum(1, { keepDims: true }).log().add(highest);
+  const column = targets.expandDims(1);
+  const weight = weights.expandDims(1);
+  const losses = logSumExp.sub(takeAlong(logits, column, 1));
+  // A masked row must not turn an infinite loss into NaN: 0 · ∞.
+  const counted = where(weight.gt(0), losses.mul(weight), zeros([], "float32"));
+  const isTarget = iota(logits.shape, 1, "int32").eq(column);
+  const probability = logits.sub(logSumExp).exp();
+  const dLogits = where(isTarget, probability.sub(1), probability).mul(weight).astype(hidden.dtype);
+  return {
+    lossSum: counted.sum(),
+    dHidden: dot(dLogits, head, { contract: [[1], [0]], out: hidden.dtype }),
+    dHead: dot(dLogits, hidden, { contract: [[0], [0]], out: "float32" }),
+  };
+}

@@ -1,0 +1,16 @@
+/**
+ * Layers as plain functions of Tensors. In: activations and weights. Out: activations. A new layer is a file here; what
+ * multiplies by a weight goes through `linear` of `quant`, so that recipes apply to it.
+ */
+export { type AttentionInputs, type AttentionTiles, causalAttention } from "./attention.ts";
+export { type CrossEntropy, type CrossEntropyInputs, crossEntropy } from "./crossEntropy.ts";
+export { rmsNorm } from "./rmsNorm.ts";
+export {
+  type Llama3RopeScaling,
+  type RopeOptions,
+  type RopeTables,
+  rope,
+  ropeFrequencies,
+  ropeTables,
+} from "./rope.ts";
+export { swiglu } from "./swiglu.ts";
