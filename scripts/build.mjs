@@ -2,7 +2,7 @@
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
-import { runProgram, SetupError } from "./failure.mjs";
+import { runProgram, SetupError } from "./process.mjs";
 
 /** Written last and removed first, so a build that was interrupted is not taken for a whole one. */
 const STAMP = ".build-stamp";

@@ -6,7 +6,7 @@ import { randomBytes } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, statSync, symlinkSync } from "node:fs";
 import { homedir, hostname } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { SetupError } from "./failure.mjs";
+import { SetupError } from "./process.mjs";
 
 /** The folder that holds plugins, datasets, tokens and compiled programs. */
 export function cacheRoot() {

@@ -8,7 +8,7 @@ import { basename, join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { publish } from "./cache.mjs";
 import { npmFailure, runNpm } from "./dependencies.mjs";
-import { SetupError } from "./failure.mjs";
+import { SetupError } from "./process.mjs";
 
 export const sotu = {
   folder: "sotu-0.2.3",

@@ -1,7 +1,7 @@
 /** npm packages: `node_modules` is right when npm's own record of it agrees with the lock file. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import { runProgram, SetupError } from "./failure.mjs";
+import { runProgram, SetupError } from "./process.mjs";
 
 /** @typedef {{ packages?: Record<string, { version?: string, integrity?: string, optional?: boolean }> }} LockFile */
 

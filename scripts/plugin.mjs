@@ -16,7 +16,7 @@ import {
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { publish } from "./cache.mjs";
-import { runProgram, SetupError } from "./failure.mjs";
+import { runProgram, SetupError } from "./process.mjs";
 import { megabytes } from "./progress.mjs";
 
 /**
@@ -83,7 +83,7 @@ export function pluginIsInstalled(cache, plugin) {
  * @param {(text: string) => void} [note] told how far it is
  */
 export async function installPlugin(cache, plugin, note = () => {}) {
-  checkPlatform();
+  checkPlatform({ platform: process.platform, arch: process.arch, glibc: glibcVersion() });
   await publish(pluginFolder(cache, plugin), {
     isWhole: () => pluginIsInstalled(cache, plugin),
     fill: async (work) => {
@@ -107,9 +107,12 @@ export async function installPlugin(cache, plugin, note = () => {}) {
 const INSTEAD =
   "use Linux on x86-64 (WSL2 on Windows, a container elsewhere), or set HALFBYTE_PJRT_PLUGIN to the path of a PJRT plugin of yours";
 
-/** Throws where no wheel was tested: anything but Linux on x86-64 with glibc. */
-export function checkPlatform(platform = process.platform, arch = process.arch, glibc = glibcVersion()) {
-  const name = { linux: "Linux", darwin: "macOS", win32: "Windows" }[/** @type {string} */ (platform)] ?? platform;
+/**
+ * Throws where no wheel was tested: anything but Linux on x86-64 with glibc.
+ * @param {{ platform: string, arch: string, glibc: string | undefined }} system
+ */
+export function checkPlatform({ platform, arch, glibc }) {
+  const name = { linux: "Linux", darwin: "macOS", win32: "Windows" }[platform] ?? platform;
   if (platform !== "linux" || arch !== "x64") {
     throw new SetupError("E_PLATFORM", `No tested PJRT CPU plugin exists for ${name} on ${arch}: ${INSTEAD}.`);
   }

@@ -2,20 +2,20 @@
  * `npm run setup`: dependencies, build, PJRT plugin (and the demo's text). Does only what is missing; safe to interrupt and to
  * run twice at once. Plain Node without dependencies, since it runs before there are any.
  */
-import { existsSync, realpathSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { fileURLToPath, pathToFileURL } from "node:url";
+import { fileURLToPath } from "node:url";
 import { build, buildIsCurrent } from "./build.mjs";
 import { cacheRoot, removeTemporaries, withLock } from "./cache.mjs";
 import { installSotu, sotuFolder, sotuIsInstalled } from "./dataset.mjs";
 import { dependenciesAreCurrent, installDependencies } from "./dependencies.mjs";
-import { endPrograms, SetupError } from "./failure.mjs";
 import { installPlugin, mainPlugin, megabytesOf, pluginIsInstalled, secondPlugin } from "./plugin.mjs";
+import { endPrograms, isEntry, SetupError } from "./process.mjs";
 import { progressOn, secondsSince } from "./progress.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 
-const HELP = `Usage: npm run setup -- [options]   (or: halfbyte setup [options])
+const HELP = `Usage: halfbyte setup [options]   (in a clone also: npm run setup -- [options])
 
 Installs the npm packages of the lock file, builds dist, and fetches the PJRT CPU plugin into the cache
 (\${HALFBYTE_CACHE:-~/.cache/halfbyte}). Does only what is missing.
@@ -26,6 +26,8 @@ Installs the npm packages of the lock file, builds dist, and fetches the PJRT CP
   --help
 
 HALFBYTE_PJRT_PLUGIN=PATH   use this PJRT plugin; none is fetched
+
+Example: halfbyte setup --demo
 `;
 
 /**
@@ -198,6 +200,6 @@ export function report(error, json) {
   return known ? error.exitCode : 1;
 }
 
-if (process.argv[1] !== undefined && import.meta.url === pathToFileURL(realpathSync(process.argv[1])).href) {
+if (isEntry(import.meta.url)) {
   process.exitCode = await main(process.argv.slice(2));
 }

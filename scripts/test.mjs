@@ -6,7 +6,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { endPrograms, runProgram } from "./failure.mjs";
+import { endPrograms, isEntry, runProgram } from "./process.mjs";
 import { progressOn, secondsSince } from "./progress.mjs";
 import { cleanUpOnSignals, report, setUp } from "./setup.mjs";
 
@@ -106,6 +106,6 @@ async function main(args) {
   return failed === 0 ? 0 : 1;
 }
 
-if (process.argv[1]?.endsWith("test.mjs")) {
+if (isEntry(import.meta.url)) {
   process.exitCode = await main(process.argv.slice(2));
 }

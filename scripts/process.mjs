@@ -1,5 +1,13 @@
 /** Failures of the set-up, and the one way to run another program. Plain Node: this runs before any dependency exists. */
 import { spawn } from "node:child_process";
+import { existsSync, realpathSync } from "node:fs";
+import { pathToFileURL } from "node:url";
+
+/** Whether the module with this `import.meta.url` is the program that Node was started with. @param {string} url */
+export function isEntry(url) {
+  const started = process.argv[1];
+  return started !== undefined && existsSync(started) && url === pathToFileURL(realpathSync(started)).href;
+}
 
 /** A failure with a stable code and one sentence that names the fix. */
 export class SetupError extends Error {
