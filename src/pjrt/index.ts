@@ -9,6 +9,7 @@ export { type CompileOptions, encodeCompileOptions, type OptionValue } from "./c
 export { DeviceArray } from "./deviceArray.ts";
 export { Executable, type ExecuteOptions, type Execution, type MemoryStats } from "./executable.ts";
 export { exitNow } from "./native.ts";
+export { type MatrixPeak, measureMatrixPeak, probeOneDnn } from "./peak.ts";
 export {
   cacheFolder,
   defaultPlugin,
