@@ -20,7 +20,7 @@ export function progressOn(stream) {
     },
     show(line) {
       if (stream.isTTY) {
-        stream.write(`\r\x1b[K${line.slice(0, (stream.columns ?? 80) - 1)}`);
+        stream.write(`\r\x1b[K${line.slice(0, (stream.columns || 80) - 1)}`);
         drawn = true;
       } else if (Date.now() - lastPlain >= PLAIN_INTERVAL_MS) {
         stream.write(`${line}\n`);

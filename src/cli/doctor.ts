@@ -1,5 +1,5 @@
 /** `halfbyte doctor`: what this machine offers, how fast it is, what runs natively and what emulated, and what to fix. */
-import { Client, locatePlugin, measureMatrixPeak, probeOneDnn } from "../pjrt/index.ts";
+import { Client, locatePlugin, type MatrixPeak, measureMatrixPeak, probeOneDnn } from "../pjrt/index.ts";
 import { advice, type RecipeSupport, recipeSupport } from "./advice.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
@@ -21,8 +21,8 @@ interface Report {
     readonly platformVersion: string;
     readonly devices: readonly { readonly id: number; readonly kind: string }[];
   };
-  /** FLOP/s of a square matrix product. */
-  readonly peak: { readonly bf16: number; readonly onednn: boolean };
+  /** The measured rate of BF16 products on one device, and whether oneDNN's product is there and right. */
+  readonly peak: MatrixPeak & { readonly oneDnn: boolean };
   readonly recipes: readonly RecipeSupport[];
   readonly advice: readonly string[];
 }
@@ -33,8 +33,7 @@ async function examine(): Promise<Report> {
   const { api, attributes } = client.plugin;
   const stablehlo = attributes.stablehlo_current_version;
   const machine = readMachine();
-  const onednn = await probeOneDnn(client);
-  const bf16 = await measureMatrixPeak(client);
+  const peak = { ...(await measureMatrixPeak(client)), oneDnn: await probeOneDnn(client) };
   return {
     halfbyte: version(),
     node: process.versions.node,
@@ -49,7 +48,7 @@ async function examine(): Promise<Report> {
       platformVersion: client.platformVersion,
       devices: client.devices.map(({ id, kind }) => ({ id, kind })),
     },
-    peak: { bf16, onednn },
+    peak,
     recipes: recipeSupport(client.platformName, machine),
     advice: advice(client.platformName, machine),
   };
@@ -77,7 +76,10 @@ export function showReport(report: Report): string {
     ["Plugin", `${plugin.package ?? "HALFBYTE_PJRT_PLUGIN"} (${plugin.path})`],
     ["PJRT", `${plugin.pjrt}${plugin.stablehlo === undefined ? "" : `, StableHLO ${plugin.stablehlo}`}`],
     ["Devices", `${plugin.devices.length} × ${kinds}, platform ${platform}`],
-    ["Matrices", `${(peak.bf16 / 1e12).toFixed(2)} TFLOP/s BF16, measured; oneDNN products: ${yes(peak.onednn)}`],
+    [
+      "Matrices",
+      `${(peak.flopsPerSecond / 1e12).toFixed(2)} TFLOP/s in BF16, measured; oneDNN's products usable: ${yes(peak.oneDnn)}`,
+    ],
     ...report.recipes.map(({ recipe, how, detail }, i): [string, string] => [
       i === 0 ? "Precision" : "",
       `${recipe} ${how}: ${detail}`,
