@@ -30,7 +30,7 @@ export function recipeSupport(platform: string, { processor }: Machine): RecipeS
       recipe: "nvfp4",
       how: "emulated",
       detail:
-        "every FP4 value and scale exact, multiplied as BF16 and summed in F32; only the order of sums differs from FP4 hardware",
+        "FP4 values and scales exact, multiplied as BF16, summed in F32 (FP4 hardware differs in the order of sums)",
     },
   ];
 }
@@ -50,6 +50,8 @@ export function advice(platform: string, { processor, memory, allocator }: Machi
   if (platform !== "cpu") return [];
   const { glibc, keepsMemory } = allocator;
   const found: (string | false)[] = [
+    processor.load > processor.cores / 2 &&
+      `Other work is running (load ${processor.load.toFixed(1)} on ${processor.cores} cores), so the measured speed is too low: look again when it is done.`,
     memory.available < 2 * GIB &&
       `Only ${(memory.available / GIB).toFixed(1)} GiB of memory are free; the demo needs about 2. Close something, or give the container more.`,
     glibc !== undefined &&

@@ -1,11 +1,13 @@
 /** What this machine is, read from the system: processor, memory, allocator settings. Pure parsers, then one reader. */
 import { readFileSync } from "node:fs";
-import { availableParallelism, cpus, totalmem } from "node:os";
+import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
 
 export interface Processor {
   readonly model: string;
   /** How many run at once: the cores this process may use, less where a container's quota is lower. */
   readonly cores: number;
+  /** Threads that wanted to run in the last minute, on average, on the whole machine. */
+  readonly load: number;
   readonly avx512: boolean;
   /** BF16 dot products in AVX-512 registers. */
   readonly avx512Bf16: boolean;
@@ -36,7 +38,7 @@ export interface Machine {
 }
 
 /** Features and model of the first processor in the text of /proc/cpuinfo. */
-export function parseCpuInfo(text: string): Omit<Processor, "cores"> {
+export function parseCpuInfo(text: string): Omit<Processor, "cores" | "load"> {
   const field = (name: string) => text.match(new RegExp(`^${name}\\s*: (.*)$`, "m"))?.[1] ?? "";
   const flags = new Set(field("flags").split(" "));
   return {
@@ -87,6 +89,7 @@ export function readMachine(): Machine {
     processor: {
       ...cpuInfo,
       model: cpuInfo.model === "unknown" ? (cpus()[0]?.model ?? "unknown") : cpuInfo.model,
+      load: loadavg()[0] ?? 0,
       cores: Math.min(availableParallelism(), parseCpuQuota(read("/sys/fs/cgroup/cpu.max"))),
     },
     memory: {

@@ -57,7 +57,7 @@ describe("parsers", () => {
 });
 
 const good: Machine = {
-  processor: { model: "A", cores: 8, avx512: true, avx512Bf16: true, amxBf16: true },
+  processor: { model: "A", cores: 8, load: 0.2, avx512: true, avx512Bf16: true, amxBf16: true },
   memory: { total: 32 * 2 ** 30, available: 16 * 2 ** 30, hugePages: "madvise" },
   allocator: { glibc: "2.36", keepsMemory: true },
 };
@@ -68,6 +68,7 @@ describe("advice", () => {
   });
 
   it.each([
+    [{ ...good, processor: { ...good.processor, load: 7 } }, "load 7.0 on 8 cores"],
     [{ ...good, memory: { ...good.memory, available: 2 ** 30 } }, "1.0 GiB of memory"],
     [{ ...good, allocator: { glibc: "2.36", keepsMemory: false } }, "bin/halfbyte"],
     [{ ...good, allocator: { glibc: "2.31", keepsMemory: true } }, "glibc 2.31"],
