@@ -1,0 +1,122 @@
+/** `halfbyte tokenizer train`: learns a byte-level BPE from text files and writes it as a Hugging Face tokenizer. */
+import { UserError } from "../base/errors.ts";
+import { nearest } from "../base/nearest.ts";
+import { parseValue } from "../config/index.ts";
+import {
+  loadTokenizer,
+  readTextParts,
+  saveTokenizer,
+  smallestVocab,
+  splitFiles,
+  type TextFile,
+  trainBpe,
+} from "../data/index.ts";
+import { parseArguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
+
+const keys = ["dataset_path", "validation_fraction", "vocab_size", "output"];
+
+export const command: Command = {
+  help: `Usage: halfbyte tokenizer train dataset_path=PATH output=FOLDER [key=value …] [--json]
+
+Learns a byte-level BPE vocabulary and writes FOLDER/tokenizer.json, which Hugging Face's tools read too.
+
+  dataset_path          a text file, a folder (its .txt and .md files), or a pattern such as 'books/**/*.txt'
+  output                the folder to write
+  vocab_size            number of tokens, with 256 bytes and the end of a document (default 4096)
+  validation_fraction   leave out the documents that training with this fraction holds out (default 0)
+  --json                the result as one JSON object on standard output
+
+Example: halfbyte tokenizer train dataset_path=books vocab_size=4096 output=books-tokenizer
+Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-tokenizer
+`,
+  async run(args) {
+    const { settings, flags, words } = parseArguments(args, { keys, maxWords: 1 });
+    if (words[0] !== "train") throw unknownVerb(words[0]);
+    const datasetPath = required(settings, "dataset_path");
+    const output = required(settings, "output");
+    const number = (key: string, fallback: number, kind: "integer" | "number") => {
+      const text = settings[key];
+      return text === undefined ? fallback : (parseValue(key, text, kind) as number);
+    };
+    const vocabSize = number("vocab_size", 4096, "integer");
+    if (vocabSize < smallestVocab) {
+      throw new UserError("E_VOCAB_SIZE", `vocab_size=${vocabSize}: must be ${smallestVocab} or more`);
+    }
+    const validationFraction = number("validation_fraction", 0, "number");
+    if (!(validationFraction >= 0 && validationFraction < 1)) {
+      throw new UserError("E_VALUE", `validation_fraction=${validationFraction}: must be from 0 to below 1`);
+    }
+
+    const { train } = splitFiles({ datasetPath, evalDatasetPath: "", validationFraction });
+    const start = performance.now();
+    const progress = progressLine();
+    const model = await trainBpe(texts(train), vocabSize, {
+      onProgress: ({ tokens, of }) => progress.show(`token ${tokens} of ${of}`),
+    });
+    progress.clear();
+    saveTokenizer(model, output);
+
+    const tokenizer = loadTokenizer(output);
+    let bytes = 0;
+    let tokens = 0;
+    for await (const text of texts(train)) {
+      bytes += Buffer.byteLength(text);
+      tokens += tokenizer.encode(text).length;
+    }
+    const result = {
+      output,
+      vocab_size: tokenizer.vocabSize,
+      documents: train.length,
+      bytes,
+      tokens,
+      bytes_per_token: bytes / tokens,
+      seconds: (performance.now() - start) / 1000,
+      hash: tokenizer.hash,
+    };
+    if (flags.has("json")) process.stdout.write(`${JSON.stringify(result)}\n`);
+    else {
+      process.stdout.write(
+        `${output}: ${result.vocab_size} tokens from ${train.length} documents (${(bytes / 1e6).toFixed(1)} MB) in ${result.seconds.toFixed(1)} s\n` +
+          `the text is ${tokens} tokens, ${result.bytes_per_token.toFixed(2)} bytes each\n`,
+      );
+      if (result.vocab_size < vocabSize) {
+        process.stdout.write(`fewer than vocab_size=${vocabSize}: no other pair of tokens occurs twice in this text\n`);
+      }
+    }
+    return 0;
+  },
+};
+
+async function* texts(files: readonly TextFile[]): AsyncGenerator<string> {
+  for await (const { text } of readTextParts(files)) yield text;
+}
+
+function required(settings: Readonly<Record<string, string>>, key: string): string {
+  const value = settings[key];
+  if (value) return value;
+  throw new UserError("E_KEY", `${key}=… is missing; \`halfbyte tokenizer --help\` shows an example`);
+}
+
+function unknownVerb(word: string | undefined): UserError {
+  const usage = "usage: halfbyte tokenizer train dataset_path=PATH output=FOLDER";
+  if (word === undefined) return new UserError("E_ARGUMENT", `what to do is missing; ${usage}`);
+  const near = nearest(word, ["train"]);
+  return new UserError("E_ARGUMENT", `unknown "${word}"; ${near === undefined ? usage : `did you mean "${near}"?`}`);
+}
+
+/** One line on a terminal's standard error that is written over, a few times a second at most. */
+function progressLine() {
+  let last = 0;
+  const write = (text: string) => process.stderr.isTTY && process.stderr.write(`\r\x1b[K${text}`);
+  return {
+    show(text: string): void {
+      if (performance.now() - last < 200) return;
+      last = performance.now();
+      write(text);
+    },
+    clear(): void {
+      write("");
+    },
+  };
+}

@@ -1,0 +1,21 @@
+/**
+ * Configuration: a preset's settings and the user's `key=value` in, one frozen `Config` out.
+ * A new key is a row in schema.ts (default, meaning, range); rules between keys are in resolve.ts, and where a key has
+ * no effect in effect.ts.
+ */
+export { type Field, fields, type ValueKind } from "./fields.ts";
+export { type ModelSizes, modelSizes } from "./modelSizes.ts";
+export { parseValue } from "./parseValue.ts";
+export type { Precision, PrecisionPolicy } from "./precision.ts";
+export { type Config, type PartialSettings, resolve, withTokenizerVocab } from "./resolve.ts";
+export type { SettingKey, Settings } from "./schema.ts";
+export {
+  type Difference,
+  differences,
+  explain,
+  explainAll,
+  refuseChangedRun,
+  resumableKeys,
+  showConfig,
+} from "./show.ts";
+export { knownKey } from "./unknownKey.ts";

@@ -1,0 +1,89 @@
+/** The configuration as text: all of it, one key explained, and what two differ in. */
+import { UserError } from "../base/errors.ts";
+import { fields } from "./fields.ts";
+import { showValue } from "./parseValue.ts";
+import type { Config, PartialSettings } from "./resolve.ts";
+import { aliases, type GroupName, groups, type SettingKey } from "./schema.ts";
+import { knownKey, unknownKey } from "./unknownKey.ts";
+
+/** A `key=value` line for each key that has an effect, by groups, each under a `# group` line. */
+export function showConfig(config: Config): string {
+  const lines = (Object.keys(groups) as GroupName[]).flatMap((group) => [
+    `# ${group}`,
+    ...[...fields.values()]
+      .filter((field) => field.group === group && config.keys[field.key] !== undefined)
+      .map(({ key }) => `${key}=${showValue(config.keys[key])}`),
+  ]);
+  return `${lines.join("\n")}\n`;
+}
+
+/** What a key means, may be, and is by default. @throws UserError for a key that does not exist. */
+export function explain(name: string): string {
+  const field = fields.get(knownKey(name) ?? "");
+  if (field === undefined) throw unknownKey(name);
+  const others = Object.keys(aliases).filter((alias) => aliases[alias] === field.key);
+  return [
+    `${field.key} (${field.group})`,
+    `  ${field.doc}.`,
+    `  Must be ${field.rule}. Default: ${showValue(field.defaultValue) || "empty"}.`,
+    ...(others.length > 0 ? [`  Also written ${others.join(", ")}.`] : []),
+    "",
+  ].join("\n");
+}
+
+/** One line for each key, by groups: name and meaning. */
+export function explainAll(): string {
+  const width = Math.max(...[...fields.keys()].map((key) => key.length));
+  const lines = (Object.keys(groups) as GroupName[]).flatMap((group) => [
+    `# ${group}`,
+    ...[...fields.values()]
+      .filter((field) => field.group === group)
+      .map(({ key, doc }) => `${key.padEnd(width)}  ${doc}`),
+  ]);
+  return `${lines.join("\n")}\n`;
+}
+
+export interface Difference {
+  readonly key: SettingKey;
+  /** undefined where the key has no effect there. */
+  readonly before: string | number | boolean | undefined;
+  readonly after: string | number | boolean | undefined;
+}
+
+/** The keys in which two configurations differ, in the order of the groups. */
+export function differences(before: PartialSettings, after: PartialSettings): Difference[] {
+  return [...fields.values()]
+    .map(({ key }) => ({ key, before: before[key], after: after[key] }))
+    .filter((difference) => difference.before !== difference.after);
+}
+
+/** Keys that may change when a run is resumed: they move its end, or only what is printed and saved. */
+export const resumableKeys: readonly SettingKey[] = [
+  "steps",
+  "eval_interval",
+  "eval_steps",
+  "enable_checkpointing",
+  "checkpoint_period",
+  "max_num_checkpoints_to_keep",
+  "log_period",
+  // Where the run lies is how it was found.
+  "run_name",
+  "base_output_directory",
+];
+
+/** @throws UserError listing the keys that a resumed run may not change and does. */
+export function refuseChangedRun(saved: PartialSettings, now: PartialSettings, run: string): void {
+  const changed = differences(saved, now).filter(({ key }) => !resumableKeys.includes(key));
+  if (changed.length === 0) return;
+  const show = (value: Difference["before"]) => (value === undefined ? "(without effect)" : showValue(value));
+  const list = changed.map(({ key, before, after }) => `  ${key}: ${show(before)} → ${show(after)}`);
+  const schedule = changed.find(({ key }) => key === "learning_rate_schedule_steps")?.before;
+  const hint =
+    schedule !== undefined && saved.steps !== now.steps
+      ? ` (the schedule follows steps; learning_rate_schedule_steps=${schedule} keeps it)`
+      : "";
+  throw new UserError(
+    "E_RESUME",
+    `${run} was started with other settings:\n${list.join("\n")}\nSet them back to resume it${hint}, or choose another run_name`,
+  );
+}

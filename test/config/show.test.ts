@@ -1,0 +1,124 @@
+import { describe, expect, it } from "vitest";
+import {
+  differences,
+  explain,
+  explainAll,
+  fields,
+  refuseChangedRun,
+  resolve,
+  showConfig,
+} from "../../src/config/index.ts";
+import { llamaTiny } from "../../src/presets/index.ts";
+
+const config = (overrides: Record<string, unknown> = {}) =>
+  resolve(llamaTiny(), { dataset_path: "books", ...overrides });
+
+describe("showConfig", () => {
+  it("prints every key with an effect, by groups, as it can be typed", () => {
+    expect(showConfig(config({ quantization: "nvfp4", last_layers_bf16: 0 }))).toMatchInlineSnapshot(`
+      "# model
+      model_name=custom
+      emb_dim=64
+      mlp_dim=192
+      num_decoder_layers=2
+      num_query_heads=4
+      num_kv_heads=2
+      head_dim=16
+      vocab_size=257
+      rope_theta=10000
+      norm_eps=0.00001
+      logits_via_embedding=true
+      # data
+      dataset_type=text
+      dataset_path=books
+      eval_dataset_path=
+      validation_fraction=0
+      tokenizer_path=byte
+      max_target_length=128
+      per_device_batch_size=8
+      # optimizer
+      learning_rate=0.003
+      lr_schedule_type=cosine
+      warmup_steps_fraction=0.1
+      learning_rate_final_fraction=0.1
+      learning_rate_schedule_steps=200
+      adam_b1=0.9
+      adam_b2=0.95
+      adam_eps=1e-8
+      adam_weight_decay=0.1
+      gradient_clipping_threshold=1
+      # run
+      run_name=
+      base_output_directory=runs
+      steps=200
+      enable_checkpointing=true
+      checkpoint_period=100
+      max_num_checkpoints_to_keep=3
+      init_weights_seed=0
+      data_shuffle_seed=0
+      rounding_seed=0
+      log_period=1
+      # compute
+      dtype=bfloat16
+      quantization=nvfp4
+      precision_policy=all_linear
+      first_layers_bf16=0
+      last_layers_bf16=0
+      remat_policy=none
+      scan_layers=false
+      "
+    `);
+    const lines = showConfig(config())
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"));
+    const typed = Object.fromEntries(
+      lines.map((line) => [line.slice(0, line.indexOf("=")), line.slice(line.indexOf("=") + 1)]),
+    );
+    expect(resolve({}, typed)).toEqual(config());
+  });
+});
+
+describe("explain", () => {
+  it("tells meaning, range, default and other spellings", () => {
+    expect(explain("learning_rate")).toMatchInlineSnapshot(`
+      "learning_rate (optimizer)
+        Peak learning rate of AdamW.
+        Must be a number above 0 and at most 10. Default: 0.001.
+      "
+    `);
+    expect(explain("base_emb_dim")).toContain("Also written base_emb_dim");
+    expect(explain("scan_layers")).toContain("Must be true or false. Default: false");
+    expect(() => explain("learnig_rate")).toThrow("did you mean learning_rate?");
+  });
+
+  it("lists every key, each with a sentence", () => {
+    const lines = explainAll()
+      .split("\n")
+      .filter((line) => line !== "" && !line.startsWith("#"));
+    expect(lines).toHaveLength(fields.size);
+    for (const field of fields.values()) {
+      expect(field.doc.length, field.key).toBeGreaterThan(5);
+      expect(field.rule, field.key).not.toBe("");
+      expect(field.accepts(field.defaultValue), field.key).toBe(true);
+    }
+  });
+});
+
+describe("differences", () => {
+  it("are listed by key, and only some may lie between a run and its resumption", () => {
+    const before = config({ learning_rate_schedule_steps: 200 }).keys;
+    const longer = config({ steps: 400, learning_rate_schedule_steps: 200, log_period: 10, run_name: "x" }).keys;
+    expect(differences(before, longer).map(({ key }) => key)).toEqual(["run_name", "steps", "log_period"]);
+    expect(() => refuseChangedRun(before, longer, "runs/x")).not.toThrow();
+    const other = config({ learning_rate: 1, quantization: "nvfp4", learning_rate_schedule_steps: 200 }).keys;
+    expect(() => refuseChangedRun(before, other, "runs/x")).toThrow(
+      /^runs\/x was started with other settings:\n {2}learning_rate: 0.003 → 1\n[\s\S]*quantization: none → nvfp4\n[\s\S]*another run_name$/,
+    );
+  });
+
+  it("say how to keep a schedule that follows steps", () => {
+    expect(() => refuseChangedRun(config().keys, config({ steps: 400 }).keys, "runs/x")).toThrow(
+      "learning_rate_schedule_steps=200 keeps it",
+    );
+  });
+});
