@@ -25,4 +25,9 @@ export const commands: readonly CommandEntry[] = [
     summary: "show what this machine offers, how fast it is, and what to fix",
     load: async () => (await import("./doctor.ts")).command,
   },
+  {
+    name: "tokenizer",
+    summary: "train a byte-level BPE tokenizer on text files",
+    load: async () => (await import("./tokenizer.ts")).command,
+  },
 ];
