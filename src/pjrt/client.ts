@@ -9,12 +9,20 @@ import { Executable, type Execution } from "./executable.ts";
 import { encodeNamedValues } from "./namedValues.ts";
 import { type Pointer, readString, viewAt } from "./native.ts";
 import { loadPlugin, locatePlugin, type Plugin } from "./plugin.ts";
+import { pjrtStatus } from "./status.ts";
+import { StepSlots } from "./stepSlots.ts";
 
 export interface ClientOptions {
   /** A loaded plugin, or the path of one (default: HALFBYTE_PJRT_PLUGIN, then the cache). */
   readonly plugin?: Plugin | string;
   /** Virtual devices of a CPU client, from 1 to 64 (default 1). */
   readonly devices?: number;
+}
+
+/** What a dispatched program gives: its outputs and one event per device. @internal */
+export interface Dispatched {
+  readonly outputs: readonly DeviceArray[];
+  readonly events: readonly Pointer[];
 }
 
 export interface Device {
@@ -29,8 +37,6 @@ export interface Device {
  * collectives need.
  */
 const maxStepsInFlight = 8;
-
-const invalidArgument = 3;
 
 export class Client {
   readonly plugin: Plugin;
@@ -48,8 +54,9 @@ export class Client {
   /** Waits for copies to the host. @internal */
   readonly transfers: EventLane;
   readonly #steps: EventLane;
-  #inFlight = 0;
-  readonly #queue: (() => void)[] = [];
+  readonly #slots = new StepSlots(maxStepsInFlight);
+  /** Compiles and loads on pool threads. */
+  readonly #running = new Set<Promise<unknown>>();
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
 
@@ -85,7 +92,7 @@ export class Client {
 
   /** Steps dispatched and not yet done. */
   get stepsInFlight(): number {
-    return this.#inFlight;
+    return this.#slots.used;
   }
 
   /**
@@ -127,7 +134,7 @@ export class Client {
 
   /** Waits until no step is in flight. @throws the failure of a step that nobody has seen. */
   async synchronize(): Promise<void> {
-    while (this.#inFlight > 0) await new Promise<void>((resolve) => this.#queue.push(resolve));
+    await this.#slots.idle();
     this.#throwFailure();
   }
 
@@ -138,7 +145,7 @@ export class Client {
   async destroy(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;
-    while (this.#inFlight > 0) await new Promise<void>((resolve) => this.#queue.push(resolve));
+    await this.#slots.idle();
     while (this.#running.size > 0) await Promise.allSettled(this.#running);
     for (const holding of [...this.holdings]) release(holding, "freed when its client was destroyed");
     for (const executable of [...this.executables]) executable.dispose();
@@ -150,35 +157,49 @@ export class Client {
     if (this.#closed) throw new HalfbyteError("E_DELETED", "the client can't be used: it was destroyed");
   }
 
-  /** Waits for a place among the steps in flight. @internal */
-  async stepSlot(): Promise<void> {
-    while (this.#inFlight >= maxStepsInFlight) await new Promise<void>((resolve) => this.#queue.push(resolve));
-    this.#throwFailure();
+  /**
+   * Runs `dispatch` as soon as a slot among the steps in flight is free (at once, where one is) and watches the step until
+   * its devices are done. @internal
+   */
+  async runStep(dispatch: () => Dispatched): Promise<Execution> {
+    const turn = this.#slots.acquire();
+    if (turn !== undefined) await turn;
+    try {
+      this.assertOpen();
+      this.#throwFailure();
+      const { outputs, events } = dispatch();
+      return this.#watch(outputs, events);
+    } catch (error) {
+      this.#slots.release();
+      throw error;
+    }
   }
 
-  /** Watches a dispatched step until its devices are done. @internal */
-  trackStep(outputs: readonly DeviceArray[], events: readonly Pointer[]): Execution {
-    this.#inFlight++;
-    let observed = false;
+  #watch(outputs: readonly DeviceArray[], events: readonly Pointer[]): Execution {
+    const step: { observed: boolean; failure?: { readonly error: unknown } } = { observed: false };
     const done = Promise.allSettled(events.map((event) => this.#steps.wait(event))).then((results) => {
-      this.#inFlight--;
       const failed = results.find((result) => result.status === "rejected");
-      if (failed !== undefined && !observed) this.#failure = { error: failed.reason };
-      for (const wake of this.#queue.splice(0)) wake();
+      if (failed !== undefined && !step.observed) {
+        step.failure = { error: failed.reason };
+        this.#failure ??= step.failure;
+      }
+      this.#slots.release();
       if (failed !== undefined) throw failed.reason;
     });
     // Nothing is lost: a failure that nobody observes is kept for the next call.
     done.catch(() => {});
+    const observe = () => {
+      step.observed = true;
+      if (step.failure !== undefined && this.#failure === step.failure) this.#failure = undefined;
+    };
     return {
       outputs,
       get done() {
-        observed = true;
+        observe();
         return done;
       },
     };
   }
-
-  readonly #running = new Set<Promise<unknown>>();
 
   /** Keeps the client from being destroyed while a call runs on a pool thread. */
   async #background<T>(call: Promise<T>): Promise<T> {
@@ -201,8 +222,9 @@ export class Client {
       );
     }
     const unknown = deviceIds.find((id) => !known.includes(id));
-    if (unknown !== undefined)
+    if (unknown !== undefined) {
       throw new UserError("E_DEVICES", `there is no device ${unknown}; the client has ${known.join(", ")}`);
+    }
     return { ...options, deviceIds };
   }
 
@@ -224,7 +246,7 @@ function createHandle(api: PjrtApi, devices: number | undefined): Pointer {
     return create({ cpu_device_count: BigInt(devices ?? 1) });
   } catch (error) {
     // Only CPU plugins know the option.
-    const unknownOption = (error as { status?: number }).status === invalidArgument;
+    const unknownOption = (error as { status?: number }).status === pjrtStatus.invalidArgument;
     if (devices !== undefined || !unknownOption) throw error;
     return create({});
   }

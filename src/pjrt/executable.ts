@@ -3,7 +3,7 @@ import { HalfbyteError, invariant, UserError } from "../base/errors.ts";
 import { type DType, dtypeInfo, dtypes } from "../core/dtype.ts";
 import { type Spec, showSpec } from "../core/hostArray.ts";
 import { encodeStruct } from "./api.ts";
-import type { Client } from "./client.ts";
+import type { Client, Dispatched } from "./client.ts";
 import { DeviceArray } from "./deviceArray.ts";
 import { addressOf, callDeleter, copyBytes, type Pointer, readString, viewAt } from "./native.ts";
 
@@ -61,19 +61,17 @@ export class Executable {
   }
 
   /**
-   * Dispatches the program and resolves before it has run. Waits first while the client has its limit of steps in flight.
+   * Dispatches the program and resolves before it has run: at once, unless the client has its limit of steps in flight.
    * Inputs are borrowed, but for those the program donates: these can't be used once the call has dispatched.
    *
    * @throws UserError where inputs are on the wrong number of devices; PjrtError where the plugin refuses the call.
    */
-  async execute(inputs: readonly DeviceArray[], options: ExecuteOptions = {}): Promise<Execution> {
-    this.#assertUsable();
-    await this.client.stepSlot();
-    this.#assertUsable();
-    return this.#dispatch(inputs, options);
+  execute(inputs: readonly DeviceArray[], options: ExecuteOptions = {}): Promise<Execution> {
+    return this.client.runStep(() => this.#dispatch(inputs, options));
   }
 
-  #dispatch(inputs: readonly DeviceArray[], { nonDonatable = [] }: ExecuteOptions): Execution {
+  #dispatch(inputs: readonly DeviceArray[], { nonDonatable = [] }: ExecuteOptions): Dispatched {
+    this.#assertUsable();
     const { client, numDevices } = this;
     const pieces = inputs.map((input, i) => {
       const { buffers } = input;
@@ -117,7 +115,7 @@ export class Executable {
           outputLists.map((list) => list[i]!),
         ),
     );
-    return client.trackStep(outputs, [...events]);
+    return { outputs, events: [...events] };
   }
 
   /** Whatever the call donated is deleted by now; a deleted buffer must still be destroyed. */

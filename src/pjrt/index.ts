@@ -3,6 +3,9 @@
  *
  * A new PJRT function: its struct in `layouts.ts`, its slot in `functionTable.ts`, then `api.call(name, fields)`.
  * koffi stays inside `native.ts`.
+ *
+ * Leaving: nothing needs to be freed at exit. A step or compile in flight holds an ordinary exit until it is done;
+ * `exitNow(code)` leaves at once.
  */
 export { Client, type ClientOptions, configureDefaultClient, type Device, defaultClient } from "./client.ts";
 export { type CompileOptions, encodeCompileOptions, type OptionValue } from "./compileOptions.ts";
@@ -20,4 +23,5 @@ export {
   type PluginLocation,
   pluginIdentity,
 } from "./plugin.ts";
+export { isOutOfMemory, pjrtStatus } from "./status.ts";
 export { put, putReplicated, putSharded } from "./transfers.ts";
