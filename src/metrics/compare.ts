@@ -1,0 +1,82 @@
+/** Runs side by side, as a table. */
+import { formatDuration } from "./duration.ts";
+import { gapPercent } from "./throughput.ts";
+
+/** What is compared of a run; what is absent is left out of the table. */
+export interface RunSummary {
+  readonly name: string;
+  /** Nats per token on the validation text. */
+  readonly validationLoss?: number;
+  readonly bitsPerByte?: number;
+  /** Nats per token over the last training steps. */
+  readonly trainingLoss?: number;
+  readonly tokensPerSecond?: number;
+  /** Fraction of the measured peak. */
+  readonly mfu?: number;
+  readonly seconds?: number;
+}
+
+const rows: readonly {
+  readonly label: string;
+  readonly value: (run: RunSummary) => number | undefined;
+  readonly show: (value: number) => string;
+  /** Show how far a run lies from the first. */
+  readonly gap?: boolean;
+}[] = [
+  { label: "validation loss", value: (run) => run.validationLoss, show: (loss) => loss.toFixed(4), gap: true },
+  { label: "bits per byte", value: (run) => run.bitsPerByte, show: (bits) => bits.toFixed(4), gap: true },
+  { label: "training loss", value: (run) => run.trainingLoss, show: (loss) => loss.toFixed(4), gap: true },
+  { label: "tokens/s", value: (run) => run.tokensPerSecond, show: withThousands, gap: true },
+  { label: "MFU", value: (run) => run.mfu, show: (mfu) => `${(mfu * 100).toFixed(1)} %` },
+  { label: "time", value: (run) => run.seconds, show: formatDuration },
+];
+
+/** A table of all runs; each but the first also by its distance from the first. */
+export function compareRuns(runs: readonly RunSummary[]): string {
+  const [baseline, ...others] = runs;
+  if (baseline === undefined) return "";
+  const head = ["", baseline.name, ...others.flatMap(({ name }) => [name, "gap"])];
+  const body = rows
+    .filter(({ value }) => runs.some((run) => value(run) !== undefined))
+    .map(({ label, value, show, gap }) => {
+      const base = value(baseline);
+      const cell = (run: RunSummary) => {
+        const own = value(run);
+        return own === undefined ? "–" : show(own);
+      };
+      const distance = (run: RunSummary) => {
+        const own = value(run);
+        return gap && base !== undefined && own !== undefined ? percent(gapPercent(base, own)) : "";
+      };
+      return [label, cell(baseline), ...others.flatMap((run) => [cell(run), distance(run)])];
+    });
+  return textTable([head, ...body]);
+}
+
+/** Rows of cells in columns: the first to the left, the others to the right; a line under the head. */
+export function textTable(table: readonly (readonly string[])[]): string {
+  const widths = (table[0] ?? []).map((_, column) => Math.max(...table.map((row) => (row[column] ?? "").length)));
+  const line = (row: readonly string[]) =>
+    row
+      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!)))
+      .join("   ")
+      .trimEnd();
+  const [head, ...body] = table;
+  if (head === undefined) return "";
+  const rule = "─".repeat(widths.reduce((sum, width) => sum + width, 3 * (widths.length - 1)));
+  return `${[line(head), rule, ...body.map(line)].join("\n")}\n`;
+}
+
+/** "+1.23 %", "−0.50 %", "0.00 %". */
+export function percent(value: number): string {
+  if (!Number.isFinite(value)) return String(value);
+  const rounded = Math.abs(value).toFixed(2);
+  const sign = Number(rounded) === 0 ? "" : value < 0 ? "−" : "+";
+  return `${sign}${rounded} %`;
+}
+
+function withThousands(value: number): string {
+  return Math.round(value)
+    .toString()
+    .replace(/\B(?=(\d{3})+$)/g, ",");
+}

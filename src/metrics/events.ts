@@ -1,0 +1,144 @@
+/**
+ * A run's events.jsonl: one JSON object a line, with `type` and `time`, appended and never rewritten. A line is written
+ * by one call; a line that a crash tore stays alone on its line and is skipped by the reader.
+ */
+import { closeSync, fstatSync, fsyncSync, mkdirSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
+import { dirname } from "node:path";
+import { HalfbyteError } from "../base/errors.ts";
+import type { EvalRecord, StepRecord } from "./stepLine.ts";
+
+/** What happened, without its time. Fields beside these are kept. */
+export type RunEvent =
+  | {
+      readonly type: "start";
+      /** Last step already done: 0, or where a checkpoint resumes. */
+      readonly step: number;
+      /** The resolved keys. */
+      readonly config: Readonly<Record<string, unknown>>;
+      readonly parameters: number;
+      readonly flopsPerToken: number;
+    }
+  | ({ readonly type: "step" } & StepRecord)
+  | ({ readonly type: "eval" } & EvalRecord)
+  | { readonly type: "checkpoint"; readonly step: number; readonly path: string; readonly seconds: number }
+  | { readonly type: "sample"; readonly step: number; readonly prompt: string; readonly text: string }
+  | { readonly type: "note"; readonly message: string }
+  | {
+      readonly type: "end";
+      readonly step: number;
+      readonly reason: "done" | "interrupted" | "failed";
+      readonly seconds: number;
+      readonly message?: string;
+    };
+
+export type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
+
+/** ISO 8601, UTC. */
+export type Timed<E> = E & { readonly time: string };
+
+/** One line, with its line end. JSON has no NaN and no infinities: they are written as strings. */
+export function eventLine(event: RunEvent, time = new Date()): string {
+  const { type, ...rest } = event;
+  const finite = (_: string, value: unknown) =>
+    typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
+  return `${JSON.stringify({ type, time: time.toISOString(), ...rest }, finite)}\n`;
+}
+
+const notFinite = new Map([
+  ["NaN", Number.NaN],
+  ["Infinity", Number.POSITIVE_INFINITY],
+  ["-Infinity", Number.NEGATIVE_INFINITY],
+]);
+
+/** The event of a line, or undefined where it is none. */
+export function parseEventLine(line: string): Timed<RunEvent> | undefined {
+  try {
+    const event: unknown = JSON.parse(line, (key, value) =>
+      key !== "text" && key !== "prompt" && key !== "message" && typeof value === "string"
+        ? (notFinite.get(value) ?? value)
+        : value,
+    );
+    if (typeof event !== "object" || event === null || !("type" in event) || !("time" in event)) return undefined;
+    return event as Timed<RunEvent>;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Appends to a run's events. Owns an open file: `close` it. */
+export class EventLog {
+  readonly path: string;
+  #file: number;
+
+  /** Opens or makes the file and its folder. */
+  constructor(path: string) {
+    this.path = path;
+    mkdirSync(dirname(path), { recursive: true });
+    this.#file = openSync(path, "a+");
+    const { size } = fstatSync(this.#file);
+    const last = Buffer.alloc(1);
+    if (size > 0 && readSync(this.#file, last, 0, 1, size - 1) === 1 && last[0] !== 0x0a) this.#append("\n");
+  }
+
+  /** Writes the event; a checkpoint's and the end's are on disk when this returns. */
+  write(event: RunEvent, time = new Date()): void {
+    this.#append(eventLine(event, time));
+    if (event.type === "checkpoint" || event.type === "end") fsyncSync(this.#file);
+  }
+
+  close(): void {
+    if (this.#file >= 0) closeSync(this.#file);
+    this.#file = -1;
+  }
+
+  #append(text: string): void {
+    let bytes: Uint8Array = Buffer.from(text);
+    try {
+      while (bytes.length > 0) bytes = bytes.subarray(writeSync(this.#file, bytes));
+    } catch (error) {
+      throw new HalfbyteError("E_EVENTS", `${this.path}: can't be written (${(error as Error).message})`, {
+        cause: error,
+      });
+    }
+  }
+}
+
+export interface EventsRead {
+  readonly events: readonly Timed<RunEvent>[];
+  /** Numbers (from 1) of lines that hold no event, such as one torn by a crash. */
+  readonly damagedLines: readonly number[];
+}
+
+/** All events of a file, in order. */
+export function readEvents(path: string): EventsRead {
+  const events: Timed<RunEvent>[] = [];
+  const damagedLines: number[] = [];
+  readFileSync(path, "utf8")
+    .split("\n")
+    .forEach((line, i) => {
+      if (line === "") return;
+      const event = parseEventLine(line);
+      if (event === undefined) damagedLines.push(i + 1);
+      else events.push(event);
+    });
+  return { events, damagedLines };
+}
+
+/**
+ * The events of one type that count, by step: a run that went on from a checkpoint repeats the steps after it, and the
+ * last time is what the weights come from.
+ */
+export function latestByStep<T extends "step" | "eval" | "sample">(
+  events: readonly Timed<RunEvent>[],
+  type: T,
+): Timed<EventOf<T>>[] {
+  const isWanted = (event: Timed<RunEvent>): event is Timed<EventOf<T>> => event.type === type;
+  const byStep = new Map<number, Timed<EventOf<T>>>();
+  for (const event of events) {
+    if (event.type === "start") {
+      for (const step of [...byStep.keys()]) if (step > event.step) byStep.delete(step);
+    }
+    if (isWanted(event)) byStep.set(event.step, event);
+  }
+  return [...byStep].sort(([a], [b]) => a - b).map(([, event]) => event);
+}

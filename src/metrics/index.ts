@@ -1,0 +1,29 @@
+/**
+ * Metrics: measured numbers in; event lines, console lines, tables and charts out. Nothing here reads the clock or
+ * writes a file but `EventLog`. A new kind of event is a member of `RunEvent`; a new row of the comparison, of compare.ts.
+ */
+export { type Chart, type Point, type Series, smooth } from "./chart.ts";
+export { compareRuns, percent, type RunSummary, textTable } from "./compare.ts";
+export { formatDuration, stepTimer } from "./duration.ts";
+export {
+  EventLog,
+  type EventOf,
+  type EventsRead,
+  eventLine,
+  latestByStep,
+  parseEventLine,
+  type RunEvent,
+  readEvents,
+  type Timed,
+} from "./events.ts";
+export { type EvalRecord, evalLine, type StepRecord, stepLine, stepRecord } from "./stepLine.ts";
+export { type SvgChartOptions, svgChart } from "./svgChart.ts";
+export { type TerminalChartOptions, terminalAbilities, terminalChart } from "./terminalChart.ts";
+export {
+  bitsPerByte,
+  flopsPerToken,
+  gapPercent,
+  type ModelShape,
+  matmulParameters,
+  modelFlopsUtilization,
+} from "./throughput.ts";

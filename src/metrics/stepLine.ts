@@ -1,0 +1,65 @@
+/** The console line of a step, in MaxText's terms, so that existing log readers read it. */
+import { formatDuration } from "./duration.ts";
+
+export interface StepRecord {
+  /** From 1. */
+  readonly step: number;
+  readonly seconds: number;
+  /** Model TFLOP/s of one device. */
+  readonly tflopsPerSecond: number;
+  /** Of one device. */
+  readonly tokensPerSecond: number;
+  /** Targets that count: the loss's denominator. */
+  readonly validTokens: number;
+  /** Nats per token. */
+  readonly loss: number;
+  /** Global norm before clipping. */
+  readonly gradNorm: number;
+  readonly learningRate: number;
+}
+
+/** What is logged of a step that processed `validTokens` in `seconds`. */
+export function stepRecord(
+  measured: Pick<StepRecord, "step" | "seconds" | "validTokens" | "loss" | "gradNorm" | "learningRate">,
+  flopsPerToken: number,
+  devices = 1,
+): StepRecord {
+  const tokensPerSecond = measured.validTokens / measured.seconds / devices;
+  return { ...measured, tokensPerSecond, tflopsPerSecond: (tokensPerSecond * flopsPerToken) / 1e12 };
+}
+
+/** @param secondsLeft of the whole run; left out where unknown. */
+export function stepLine(record: StepRecord, secondsLeft?: number): string {
+  const parts = [
+    `completed step: ${record.step}`,
+    `seconds: ${record.seconds.toFixed(3)}`,
+    `TFLOP/s/device: ${record.tflopsPerSecond.toFixed(3)}`,
+    `Tokens/s/device: ${record.tokensPerSecond.toFixed(3)}`,
+    `total_weights: ${record.validTokens}`,
+    `loss: ${record.loss.toFixed(3)}`,
+    `grad_norm: ${record.gradNorm.toFixed(3)}`,
+    `lr: ${record.learningRate.toExponential(3)}`,
+  ];
+  if (secondsLeft !== undefined && Number.isFinite(secondsLeft)) parts.push(`left: ${formatDuration(secondsLeft)}`);
+  return parts.join(", ");
+}
+
+export interface EvalRecord {
+  readonly step: number;
+  /** Nats per token over all targets. */
+  readonly loss: number;
+  readonly bitsPerByte: number;
+  readonly validTokens: number;
+  readonly seconds: number;
+}
+
+export function evalLine(record: EvalRecord): string {
+  return [
+    `eval after step: ${record.step}`,
+    `loss: ${record.loss.toFixed(4)}`,
+    `perplexity: ${Math.exp(record.loss).toFixed(3)}`,
+    `bits_per_byte: ${record.bitsPerByte.toFixed(4)}`,
+    `total_weights: ${record.validTokens}`,
+    `seconds: ${record.seconds.toFixed(3)}`,
+  ].join(", ");
+}
