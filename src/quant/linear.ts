@@ -1,0 +1,116 @@
+/**
+ * The linear layer: y = x·Wᵀ with each of its three GEMMs computed as its precision says. The derivative is its own rule:
+ * that of the unquantized layer, with the operands of each GEMM quantized again from their high-precision values.
+ */
+import { customVjp } from "../autodiff/index.ts";
+import { ShapeError, UserError } from "../base/errors.ts";
+import { checkpointName, type DType, showSpec, type Tensor } from "../core/index.ts";
+import { type Prepared, product } from "./gemm.ts";
+import { quantizeNvfp4 } from "./nvfp4.ts";
+import { type GemmName, type LinearPrecision, sameValues } from "./precision.ts";
+import { deriveKey, type RandomKey, type Word } from "./random.ts";
+
+/** Where a linear layer stands in the model, and how it computes there. */
+export interface Site {
+  /** "attn.q", "mlp.down": what policies and the keys of random draws go by. */
+  readonly module: string;
+  readonly layer: Word;
+  readonly precision: LinearPrecision;
+  /** Needed where the precision rounds stochastically. */
+  readonly random?: RandomKey;
+}
+
+interface Residuals {
+  /** [T, in], high precision. */
+  readonly x: Tensor;
+  /** [out, in], as given. */
+  readonly w: Tensor;
+  /** W as fprop used it, where dgrad uses the same values. */
+  readonly weight?: Prepared;
+}
+
+/**
+ * x [..., in] (bfloat16 or float32, the compute dtype) times w [out, in] (float32 or the compute dtype): [..., out] in x's
+ * dtype. dx has x's dtype, dw that of w; both products are summed in float32 and rounded once. Leading dims of x count as
+ * tokens. Remat policies can keep "linear_input" and "quantization". @throws ShapeError, UserError
+ */
+export function linear(x: Tensor, w: Tensor, site: Site): Tensor {
+  const inner = x.shape.at(-1);
+  const dtypesFit = (x.dtype === "bfloat16" || x.dtype === "float32") && (w.dtype === "float32" || w.dtype === x.dtype);
+  if (w.rank !== 2 || inner === undefined || inner !== w.shape[1] || !dtypesFit) {
+    throw new ShapeError(
+      `linear: x is ${showSpec(x)}, w is ${showSpec(w)}; x must be [..., in] in bfloat16 or float32, w [out, in] in float32 or x's dtype`,
+    );
+  }
+  const rule = customVjp<[Tensor, Tensor], Tensor, Residuals>({
+    fwd: (x, w) => forward(x, w, site),
+    bwd: (residuals, dy) => reverse(residuals, dy, site),
+  });
+  const y = rule(x.reshape([-1, inner]), w);
+  return y.reshape([...x.shape.slice(0, -1), w.shape[0]!]);
+}
+
+/** x [T, in], w [out, in] → y [T, out] */
+function forward(x: Tensor, w: Tensor, site: Site): { out: Tensor; residuals: Residuals } {
+  const { fprop, dgrad } = site.precision;
+  const input = checkpointName(x, "linear_input");
+  const weight = prepare(w.astype(x.dtype), { site, gemm: "fprop", operand: "right", contracted: 1 });
+  const shared = sameValues(fprop.right, dgrad.right);
+  const kept = shared ? { ...weight, values: checkpointName(weight.values, "quantization") } : weight;
+  const left = prepare(input, { site, gemm: "fprop", operand: "left", contracted: 1 });
+  const out = product(left, kept, { contract: [1, 1], out: x.dtype });
+  return { out, residuals: { x: input, w, ...(shared && { weight: kept }) } };
+}
+
+function reverse({ x, w, weight }: Residuals, dy: Tensor, site: Site): [Tensor, Tensor] {
+  return [inputGradient(dy, { w, weight, dtype: x.dtype, site }), weightGradient(dy, x, w.dtype, site)];
+}
+
+interface InputGradient {
+  readonly w: Tensor;
+  readonly weight: Prepared | undefined;
+  readonly dtype: DType;
+  readonly site: Site;
+}
+
+/** dx [T, in] = dy [T, out] · W [out, in] */
+function inputGradient(dy: Tensor, { w, weight, dtype, site }: InputGradient): Tensor {
+  const left = prepare(dy, { site, gemm: "dgrad", operand: "left", contracted: 1 });
+  const right = weight ?? prepare(w.astype(dtype), { site, gemm: "dgrad", operand: "right", contracted: 0 });
+  return product(left, right, { contract: [1, 0], out: dtype });
+}
+
+/** dW [out, in] = dyᵀ [out, T] · x [T, in] */
+function weightGradient(dy: Tensor, x: Tensor, dtype: DType, site: Site): Tensor {
+  const left = prepare(dy, { site, gemm: "wgrad", operand: "left", contracted: 0 });
+  const right = prepare(x, { site, gemm: "wgrad", operand: "right", contracted: 0 });
+  return product(left, right, { contract: [0, 0], out: dtype });
+}
+
+interface OperandPlace {
+  readonly site: Site;
+  readonly gemm: GemmName;
+  readonly operand: "left" | "right";
+  /** The dim of the matrix that the GEMM sums over. */
+  readonly contracted: 0 | 1;
+}
+
+/** A matrix as the given operand of a GEMM. */
+function prepare(x: Tensor, { site, gemm, operand, contracted }: OperandPlace): Prepared {
+  const { precision, module, layer, random } = site;
+  const { rotation, [operand]: spec } = precision[gemm];
+  if (spec.element === "plain") return { values: x };
+  if (spec.rounding === "stochastic" && random === undefined) {
+    throw new UserError(
+      "E_RANDOM_KEY",
+      `linear ${module}: the ${operand} operand of ${gemm} is rounded stochastically, so the site needs \`random\` (seed, step, microBatch)`,
+    );
+  }
+  return quantizeNvfp4(x, {
+    axis: contracted === 1 ? "row" : "col",
+    block: spec.block === "16x16" ? "2d" : "1d",
+    rht: rotation === "hadamard16",
+    rounding:
+      spec.rounding === "stochastic" ? { stochastic: deriveKey(random!, { module, layer, gemm, operand }) } : "nearest",
+  });
+}

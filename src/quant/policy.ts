@@ -1,0 +1,78 @@
+/** Policies: which linear layers of a model a recipe quantizes. */
+import { UserError } from "../base/errors.ts";
+import { isQuantized, type LinearPrecision } from "./precision.ts";
+import { bf16, type PolicyName, type Recipe } from "./recipe.ts";
+
+export interface PolicyOptions {
+  readonly recipe: Recipe;
+  readonly numLayers: number;
+  /** Default: the recipe's. */
+  readonly policy?: PolicyName;
+  /** Blocks at the beginning that stay in BF16 (default 0). */
+  readonly firstLayersBf16?: number;
+  /** Blocks at the end that stay in BF16 (default: the recipe's). */
+  readonly lastLayersBf16?: number;
+}
+
+/** How every linear layer of a model computes. */
+export interface PrecisionPlan {
+  readonly recipe: Recipe;
+  readonly policy: PolicyName;
+  readonly numLayers: number;
+  readonly firstLayersBf16: number;
+  readonly lastLayersBf16: number;
+  /** Sentences for the user about what was decided without being asked. */
+  readonly notes: readonly string[];
+  readonly precision: (module: string, layer: number) => LinearPrecision;
+  /** Why a layer computes in BF16 though the recipe quantizes; undefined where it is quantized, or where no layer is. */
+  readonly reasonForBf16: (module: string, layer: number) => string | undefined;
+}
+
+/** Fifteen per cent of the blocks, rounded up: full FP4 diverges without them. */
+const fifteenPercent = (numLayers: number): number => Math.ceil((numLayers * 15) / 100);
+
+/** @throws UserError where the numbers don't fit the model, or nothing is left to quantize. */
+export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
+  const { recipe, numLayers, policy = recipe.policy, firstLayersBf16 = 0 } = options;
+  const quantizes = isQuantized(recipe.precision);
+  const derived = recipe.lastLayersBf16 === "15%" ? fifteenPercent(numLayers) : recipe.lastLayersBf16;
+  const lastLayersBf16 = options.lastLayersBf16 ?? derived;
+  for (const [key, count] of Object.entries({ first_layers_bf16: firstLayersBf16, last_layers_bf16: lastLayersBf16 })) {
+    if (!Number.isInteger(count) || count < 0 || count > numLayers) {
+      throw new UserError(
+        "E_POLICY",
+        `${key} must be a whole number from 0 to ${numLayers} (the blocks); got ${count}`,
+      );
+    }
+  }
+  if (quantizes && firstLayersBf16 + lastLayersBf16 >= numLayers) {
+    throw new UserError(
+      "E_POLICY",
+      `${recipe.name} would quantize nothing: of ${numLayers} blocks the first ${firstLayersBf16} and the last ${lastLayersBf16} stay in BF16; lower first_layers_bf16 or last_layers_bf16, or train with bf16`,
+    );
+  }
+  const keptByDefault = quantizes && options.lastLayersBf16 === undefined && lastLayersBf16 > 0;
+  const reasonForBf16 = (module: string, layer: number): string | undefined => {
+    if (!quantizes) return undefined;
+    if (layer < firstLayersBf16) return "first_layers_bf16";
+    if (layer >= numLayers - lastLayersBf16) return "last_layers_bf16";
+    return policy === "mlp_only" && !module.startsWith("mlp.") ? "mlp_only" : undefined;
+  };
+  return {
+    recipe,
+    policy,
+    numLayers,
+    firstLayersBf16,
+    lastLayersBf16,
+    notes: [
+      ...recipe.notes.map((note) => `${recipe.name}: ${note}`),
+      ...(keptByDefault
+        ? [
+            `${recipe.name} keeps the last ${lastLayersBf16} of ${numLayers} blocks in BF16 (15 %, rounded up); last_layers_bf16=0 quantizes all`,
+          ]
+        : []),
+    ],
+    precision: (module, layer) => (quantizes && reasonForBf16(module, layer) === undefined ? recipe.precision : bf16),
+    reasonForBf16,
+  };
+}

@@ -1,0 +1,115 @@
+/** What every linear layer executes, layer by layer and GEMM by GEMM, as rows and as text. */
+import type { PrecisionPlan } from "./policy.ts";
+import { type GemmName, type GemmSpec, gemmNames, isQuantizedGemm, type OperandSpec } from "./precision.ts";
+
+/** A linear layer of every block: w is [outDim, inDim]. */
+export interface LinearShape {
+  readonly module: string;
+  readonly outDim: number;
+  readonly inDim: number;
+}
+
+export interface TableOptions {
+  readonly modules: readonly LinearShape[];
+  /** Rows of x: batch × sequence length of a micro-batch. */
+  readonly tokens: number;
+  /** The compute dtype, which plain operands have. */
+  readonly dtype: "bfloat16" | "float32";
+}
+
+export interface PrecisionRow {
+  /** The block, or the first and last of a run of blocks that compute alike. */
+  readonly firstLayer: number;
+  readonly lastLayer: number;
+  readonly module: string;
+  readonly gemm: GemmName;
+  /** "e2m1 1x16 stochastic × e2m1 1x16, rotated". */
+  readonly format: string;
+  /** Emulated: exact products of the quantized values in BF16, summed in FP32. */
+  readonly runs: "native" | "emulated";
+  /** "tokens 100→112", or empty where nothing is padded. */
+  readonly padding: string;
+  /** Why it is not quantized, where the recipe quantizes others. */
+  readonly reason: string;
+}
+
+/** Rows in the order of layers, modules and GEMMs; runs of blocks that are alike make one row. */
+export function precisionTable(plan: PrecisionPlan, options: TableOptions): PrecisionRow[] {
+  const { modules, tokens, dtype } = options;
+  const rowsOf = (layer: number): PrecisionRow[] =>
+    modules.flatMap((shape) => {
+      const precision = plan.precision(shape.module, layer);
+      return gemmNames.map((gemm) => ({
+        firstLayer: layer,
+        lastLayer: layer,
+        module: shape.module,
+        gemm,
+        format: describeGemm(precision[gemm], dtype),
+        runs: isQuantizedGemm(precision[gemm]) ? ("emulated" as const) : ("native" as const),
+        padding: paddingOf(precision[gemm], gemm, shape, tokens),
+        reason: plan.reasonForBf16(shape.module, layer) ?? "",
+      }));
+    });
+  const runs: PrecisionRow[][] = [];
+  for (let layer = 0; layer < plan.numLayers; layer++) {
+    const rows = rowsOf(layer);
+    const last = runs.at(-1);
+    if (last !== undefined && content(last) === content(rows)) {
+      runs[runs.length - 1] = last.map((row) => ({ ...row, lastLayer: layer }));
+    } else runs.push(rows);
+  }
+  return runs.flat();
+}
+
+const content = (rows: readonly PrecisionRow[]): string =>
+  JSON.stringify(rows.map(({ firstLayer, lastLayer, ...rest }) => rest));
+
+/** The operands of a GEMM and its rotation in a few words. */
+export function describeGemm({ left, right, rotation }: GemmSpec, dtype: "bfloat16" | "float32" = "bfloat16"): string {
+  const plain = dtype === "bfloat16" ? "bf16" : "fp32";
+  const operand = (spec: OperandSpec) =>
+    spec.element === "plain"
+      ? plain
+      : `${spec.element} ${spec.block}${spec.rounding === "stochastic" ? " stochastic" : ""}`;
+  return `${operand(left)} × ${operand(right)}${rotation === "none" ? "" : ", rotated"}`;
+}
+
+/** Dims that the quantizers pad with zeros to whole blocks: the contracting dim, and both dims of tiles. */
+function paddingOf({ left, right }: GemmSpec, gemm: GemmName, shape: LinearShape, tokens: number): string {
+  const { inDim, outDim } = shape;
+  const dims = {
+    fprop: { contracted: { in: inDim }, weight: { out: outDim } },
+    dgrad: { contracted: { out: outDim }, weight: { in: inDim } },
+    wgrad: { contracted: { tokens }, weight: {} },
+  }[gemm];
+  const specs = [left, right].filter((spec) => spec.element !== "plain");
+  const tiled = specs.some((spec) => spec.block === "16x16");
+  const padded = { ...(specs.length > 0 ? dims.contracted : {}), ...(tiled ? dims.weight : {}) };
+  return Object.entries(padded)
+    .filter(([, size]) => size % 16 !== 0)
+    .map(([name, size]) => `${name} ${size}→${Math.ceil(size / 16) * 16}`)
+    .join(", ");
+}
+
+/** The plan and its rows as text, a line a row, columns aligned. */
+export function showPrecisionTable(plan: PrecisionPlan, options: TableOptions): string {
+  const header = ["blocks", "module", "GEMM", "operands", "runs", "padding", "not quantized because"];
+  const lines = precisionTable(plan, options).map((row) => [
+    row.firstLayer === row.lastLayer ? `${row.firstLayer}` : `${row.firstLayer}–${row.lastLayer}`,
+    row.module,
+    row.gemm,
+    row.format,
+    row.runs,
+    row.padding || "none",
+    row.reason,
+  ]);
+  const all = [header, ...lines];
+  const widths = header.map((_, i) => Math.max(...all.map((cells) => cells[i]!.length)));
+  const text = all.map((cells) =>
+    cells
+      .map((cell, i) => cell.padEnd(widths[i]!))
+      .join("  ")
+      .trimEnd(),
+  );
+  return [`${plan.recipe.name}, ${plan.policy}`, ...plan.notes, ...text, ""].join("\n");
+}
