@@ -4,7 +4,8 @@
  */
 import type { StructName } from "./layouts.ts";
 
-const order = `
+/** Every function that Halfbyte may call, and those before them. */
+export const slotNames: readonly string[] = `
 Error_Destroy Error_Message Error_GetCode
 Plugin_Initialize Plugin_Attributes
 Event_Destroy Event_IsReady Event_Error Event_Await Event_OnReady
@@ -45,8 +46,8 @@ export function argsStruct<F extends FunctionName>(name: F): `PJRT_${F}_Args` & 
 }
 
 /** Byte offset of a function's pointer in PJRT_Api. */
-export function slotOffset(name: FunctionName): number {
-  const index = order.indexOf(name);
+export function slotOffset(name: string): number {
+  const index = slotNames.indexOf(name);
   if (index < 0) throw new RangeError(`PJRT_${name} is not in the function table`);
   return tableStart + 8 * index;
 }
