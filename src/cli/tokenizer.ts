@@ -66,21 +66,21 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
     }
     const result = {
       output,
-      vocab_size: tokenizer.vocabSize,
+      vocabSize: tokenizer.vocabSize,
       documents: train.length,
       bytes,
       tokens,
-      bytes_per_token: bytes / tokens,
+      bytesPerToken: bytes / tokens,
       seconds: (performance.now() - start) / 1000,
       hash: tokenizer.hash,
     };
     if (flags.has("json")) process.stdout.write(`${JSON.stringify(result)}\n`);
     else {
       process.stdout.write(
-        `${output}: ${result.vocab_size} tokens from ${train.length} documents (${(bytes / 1e6).toFixed(1)} MB) in ${result.seconds.toFixed(1)} s\n` +
-          `the text is ${tokens} tokens, ${result.bytes_per_token.toFixed(2)} bytes each\n`,
+        `${output}: ${result.vocabSize} tokens from ${train.length} documents (${(bytes / 1e6).toFixed(1)} MB) in ${result.seconds.toFixed(1)} s\n` +
+          `the text is ${tokens} tokens, ${result.bytesPerToken.toFixed(2)} bytes each\n`,
       );
-      if (result.vocab_size < vocabSize) {
+      if (result.vocabSize < vocabSize) {
         process.stdout.write(`fewer than vocab_size=${vocabSize}: no other pair of tokens occurs twice in this text\n`);
       }
     }

@@ -57,7 +57,7 @@ export const dataSettings = z.object({
     .min(0)
     .lt(1)
     .default(0)
-    .describe("Share of the training text to hold out for validation, by whole documents"),
+    .describe("Share of the training text to hold out for validation: whole documents, or the end of a single one"),
   tokenizer_path: z
     .string()
     .min(1)

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
 import { resolve, withTokenizerVocab } from "../../src/config/index.ts";
+import { flopsPerToken } from "../../src/metrics/index.ts";
 import { demo, llamaTiny, presetByName, presets } from "../../src/presets/index.ts";
 
 const text = { dataset_path: "books" };
@@ -277,5 +278,15 @@ describe("presets", () => {
     expect(presetByName("demo")).toEqual(demo());
     expect(code(() => presetByName("lama-tiny"))).toContain('did you mean "llama-tiny"?');
     expect(code(() => presetByName("constructor"))).toContain("known are llama-tiny, demo");
+  });
+});
+
+describe("the demo", () => {
+  it("costs what its comment says", () => {
+    const { model, data, run } = resolve(demo(), text);
+    const perToken = flopsPerToken(model, data.maxTargetLength);
+    const total = perToken * data.perDeviceBatchSize * data.maxTargetLength * run.steps;
+    expect(perToken / 1e6).toBeCloseTo(25.6, 1);
+    expect(total).toBeLessThan(2.6e13);
   });
 });
