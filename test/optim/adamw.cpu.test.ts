@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { type HostArray, hostArray, interpret, type Tensor, treeLeaves } from "../../src/core/index.ts";
-import { fetchTree, jit } from "../../src/jit/index.ts";
+import { jit } from "../../src/jit/index.ts";
 import { type AdamWSettings, type AdamWState, adamw, clipByGlobalNorm, selectTree } from "../../src/optim/index.ts";
+import { fetchAndFree } from "../fetchAndFree.ts";
 import { bitsOf, floats, scalarOf, valuesOf } from "./floats.ts";
 
 interface Params<Leaf> {
@@ -54,7 +55,7 @@ async function run(step: Step, state: State<HostArray>, grads: readonly Params<H
   compiledSteps.set(step, compiled);
   let now = state;
   for (const g of grads) {
-    now = (await fetchTree(await compiled(now as never, g as never, rate))) as unknown as State<HostArray>;
+    now = await fetchAndFree<State<HostArray>>(compiled(now as never, g as never, rate));
   }
   return now;
 }
@@ -197,14 +198,14 @@ describe("selectTree", () => {
   it("takes all of one tree or all of the other", async () => {
     const pick = jit((yes: Tensor, a: Params<Tensor>, b: Params<Tensor>) => selectTree(yes.gt(0), a, b));
     const [a, b] = [gradsAt(1), gradsAt(2)];
-    const picked = async (x: number) =>
-      (await fetchTree(
-        await pick(
+    const picked = (x: number) =>
+      fetchAndFree<Params<HostArray>>(
+        pick(
           floats([], () => x),
           a as never,
           b as never,
         ),
-      )) as unknown as Params<HostArray>;
+      );
     expect(valuesOf((await picked(1)).w)).toEqual(valuesOf(a.w));
     expect(valuesOf((await picked(0)).norm)).toEqual(valuesOf(b.norm));
   });

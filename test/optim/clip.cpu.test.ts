@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { type HostArray, interpret, type Tensor, treeLeaves } from "../../src/core/index.ts";
-import { fetchTree, jit } from "../../src/jit/index.ts";
+import { jit } from "../../src/jit/index.ts";
 import { clipByGlobalNorm } from "../../src/optim/index.ts";
+import { fetchAndFree } from "../fetchAndFree.ts";
 import { floats, scalarOf, valuesOf } from "./floats.ts";
 
 type Grads<Leaf> = { a: Leaf; b: Leaf };
@@ -13,11 +14,14 @@ interface Clipped {
   tensorNorms: HostArray;
 }
 
+const clipping = (threshold: number) => (grads: Grads<Tensor>) => clipByGlobalNorm(grads, threshold);
+const programs = [0, 1].map((threshold) => jit(clipping(threshold)));
+const program = (threshold: number) => programs[threshold]!;
+
 /** Clips compiled and interpreted; both must agree. */
 async function clip(grads: Grads<HostArray>, threshold = 1): Promise<Clipped> {
-  const f = (grads: Grads<Tensor>) => clipByGlobalNorm(grads, threshold);
-  const compiled = (await fetchTree(await jit(f)(grads as never))) as unknown as Clipped;
-  const interpreted = interpret(f, grads as never) as unknown as Clipped;
+  const compiled = await fetchAndFree<Clipped>(program(threshold)(grads as never));
+  const interpreted = interpret(clipping(threshold), grads as never) as unknown as Clipped;
   const [got, wanted] = [treeLeaves<HostArray>(compiled), treeLeaves<HostArray>(interpreted)];
   if (scalarOf(compiled.finite) === 1) {
     got.forEach((array, i) => {
