@@ -1,6 +1,6 @@
 /** Keys that only count together with others: set where they have no effect, they are a mistake. */
-import { quantizes } from "./precision.ts";
 import type { SettingKey, Settings } from "./schema.ts";
+import { quantizes } from "./stages.ts";
 
 interface EffectRule {
   readonly keys: readonly SettingKey[];

@@ -6,7 +6,6 @@
 export { type Field, fields, type ValueKind } from "./fields.ts";
 export { type ModelSizes, modelSizes } from "./modelSizes.ts";
 export { parseValue } from "./parseValue.ts";
-export type { Precision, PrecisionPolicy } from "./precision.ts";
 export { type Config, type PartialSettings, resolve, withTokenizerVocab } from "./resolve.ts";
 export type { SettingKey, Settings } from "./schema.ts";
 export {
@@ -18,4 +17,5 @@ export {
   resumableKeys,
   showConfig,
 } from "./show.ts";
+export { adamwSettings, llamaConfig, precisionPlan } from "./stages.ts";
 export { knownKey } from "./unknownKey.ts";

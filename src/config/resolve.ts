@@ -3,13 +3,15 @@
  * read. Order: defaults, preset, sizes of a model_name, overrides; then what is derived, and the rules between keys.
  */
 import { invariant, UserError } from "../base/errors.ts";
+import type { Schedule } from "../optim/index.ts";
+import { recipeByName } from "../quant/index.ts";
 import { type CamelKeys, camelKeys } from "./camelCase.ts";
 import { noEffect } from "./effect.ts";
 import { fields } from "./fields.ts";
 import { modelSizes, sizeKeys } from "./modelSizes.ts";
 import { parseValue, showValue } from "./parseValue.ts";
-import { type Precision, resolvePrecision } from "./precision.ts";
 import { type GroupName, groups, type SettingKey, type Settings } from "./schema.ts";
+import { planOf, quantizes, scheduleOf } from "./stages.ts";
 import { knownKey, unknownKey } from "./unknownKey.ts";
 
 /** Some of the keys, with values of their types: what a preset is made of, and what a run's config.json holds. */
@@ -20,17 +22,11 @@ type Group<G extends GroupName> = CamelKeys<Pick<Settings, Extract<keyof (typeof
 export interface Config {
   readonly model: Group<"model">;
   readonly data: Group<"data">;
-  readonly optimizer: Group<"optimizer"> & {
-    /** Steps of warm-up; step n of them has n/warmupSteps of the peak. */
-    readonly warmupSteps: number;
-    /** Steps of wsd's final decay; 0 for other schedules. */
-    readonly wsdDecaySteps: number;
-  };
+  readonly optimizer: Group<"optimizer"> & { readonly schedule: Schedule };
   readonly run: Group<"run">;
-  readonly compute: Pick<Group<"compute">, "dtype" | "quantization" | "rematPolicy" | "scanLayers"> & {
-    readonly precision: Precision;
-  };
-  /** Every key that has an effect, resolved, by its command-line name: `resolve(keys)` gives this configuration again. */
+  /** Where nothing is quantized, precisionPolicy and the numbers of BF16 blocks say nothing. */
+  readonly compute: Group<"compute">;
+  /** Every key that has an effect, resolved, by its command-line name: `resolve(keys)` gives this again, notes aside. */
   readonly keys: PartialSettings;
   /** What the user should be told. */
   readonly notes: readonly string[];
@@ -59,36 +55,32 @@ export function resolve(preset: PartialSettings = {}, overrides: Readonly<Record
   }
   const idle = [...fields.values()].map(({ key }) => key).filter((key) => noEffect(key, given) !== undefined);
   const settings = derive({ ...given, ...pick(defaults as Settings, idle) });
-  const warmupSteps = Math.round(settings.warmup_steps_fraction * settings.learning_rate_schedule_steps);
-  const wsdDecaySteps =
-    settings.lr_schedule_type === "wsd"
-      ? Math.round(settings.wsd_decay_steps_fraction * settings.learning_rate_schedule_steps)
-      : 0;
-  refuseContradictions(settings, warmupSteps, wsdDecaySteps);
-  const { precision, notes } = resolvePrecision(settings);
-  if (precision.recipe === "nvfp4") {
-    settings.precision_policy = precision.policy;
-    settings.last_layers_bf16 = precision.lastLayersBf16;
+  refuseContradictions(settings);
+  const schedule = scheduleOf(settings);
+  const plan = planOf(settings);
+  if (quantizes(settings)) {
+    settings.precision_policy = plan.policy;
+    settings.last_layers_bf16 = plan.lastLayersBf16;
   }
 
   const group = <G extends GroupName>(name: G) =>
     camelKeys(pick(settings, Object.keys(groups[name].shape))) as Group<G>;
-  const { dtype, quantization, rematPolicy, scanLayers } = group("compute");
   const effective = [...fields.values()].map(({ key }) => key).filter((key) => noEffect(key, settings) === undefined);
   return deepFreeze({
     model: group("model"),
     data: group("data"),
-    optimizer: { ...group("optimizer"), warmupSteps, wsdDecaySteps },
+    optimizer: { ...group("optimizer"), schedule },
     run: group("run"),
-    compute: { dtype, quantization, rematPolicy, scanLayers, precision },
+    compute: group("compute"),
     keys: pick(settings, effective),
-    notes,
+    notes: [...plan.notes, ...scheduleNotes(settings, schedule)],
   });
 }
 
 /** The configuration with the tokenizer's number of tokens where vocab_size was left to it. */
 export function withTokenizerVocab(config: Config, tokenizerVocab: number): Config {
-  return config.model.vocabSize === -1 ? resolve({ ...config.keys, vocab_size: tokenizerVocab }) : config;
+  if (config.model.vocabSize !== -1) return config;
+  return deepFreeze({ ...resolve({ ...config.keys, vocab_size: tokenizerVocab }), notes: config.notes });
 }
 
 /** Checks names and values of some keys; aliases become the keys they stand for. */
@@ -105,6 +97,7 @@ function parseSettings(given: Readonly<Record<string, unknown>>): PartialSetting
     const field = fields.get(key);
     invariant(field !== undefined, `no field for ${key}`);
     const value = parseValue(name, raw, field.kind, field.rule);
+    if (key === "quantization") requireRecipe(name, String(value));
     if (!field.accepts(value)) {
       throw new UserError("E_VALUE", `${name}=${showValue(raw)}: must be ${field.rule} (${field.doc})`);
     }
@@ -112,6 +105,16 @@ function parseSettings(given: Readonly<Record<string, unknown>>): PartialSetting
     spelled[key] = name;
   }
   return parsed as PartialSettings;
+}
+
+/** Says more of a wrong name than that it is none of the list: that it is not built yet, or which is near. */
+function requireRecipe(key: string, recipe: string): void {
+  try {
+    recipeByName(recipe);
+  } catch (error) {
+    if (!(error instanceof UserError)) throw error;
+    throw new UserError(error.code, `${key}=${recipe}: ${error.message}`);
+  }
 }
 
 function refuseChangedSizes(own: PartialSettings, given: Settings): void {
@@ -142,7 +145,7 @@ function derive(given: Settings): Settings {
   return settings;
 }
 
-function refuseContradictions(settings: Settings, warmupSteps: number, wsdDecaySteps: number): void {
+function refuseContradictions(settings: Settings): void {
   const fail = (message: string): never => {
     throw new UserError("E_VALUE", message);
   };
@@ -154,17 +157,28 @@ function refuseContradictions(settings: Settings, warmupSteps: number, wsdDecayS
   if (settings.dataset_type === "text" && settings.dataset_path === "") {
     fail("dataset_path is missing: set it to a text file, a folder or a pattern, or set dataset_type=synthetic");
   }
-  const scheduleSteps = settings.learning_rate_schedule_steps;
+  if (settings.dtype === "float32" && settings.quantization !== "none") {
+    fail(
+      `quantization=${settings.quantization} with dtype=float32: recipes compute in BF16; set dtype=bfloat16, or quantization=none for FP32`,
+    );
+  }
+  const { warmup_steps_fraction: warmup, wsd_decay_steps_fraction: decay } = settings;
+  if (settings.lr_schedule_type === "wsd" && warmup + decay > 1) {
+    fail(
+      `warmup_steps_fraction=${warmup} and wsd_decay_steps_fraction=${decay} are longer than the schedule together: lower one`,
+    );
+  }
+  const warmupSteps = scheduleOf(settings).warmupSteps;
   if (warmupSteps > settings.steps) {
     fail(
-      `warm-up takes ${warmupSteps} steps (warmup_steps_fraction=${settings.warmup_steps_fraction} of learning_rate_schedule_steps=${scheduleSteps}), more than steps=${settings.steps}`,
+      `warm-up takes ${warmupSteps} steps (warmup_steps_fraction=${warmup} of learning_rate_schedule_steps=${settings.learning_rate_schedule_steps}), more than steps=${settings.steps}`,
     );
   }
-  if (warmupSteps + wsdDecaySteps > scheduleSteps) {
-    fail(
-      `warm-up (${warmupSteps} steps) and final decay (${wsdDecaySteps}) are longer than the schedule (${scheduleSteps}): lower warmup_steps_fraction or wsd_decay_steps_fraction`,
-    );
-  }
+}
+
+function scheduleNotes({ steps }: Settings, { decay }: Schedule): string[] {
+  if (decay === undefined || decay.end >= steps) return [];
+  return [`after step ${decay.end} (learning_rate_schedule_steps) the learning rate is ${decay.after} to the end`];
 }
 
 function pick(settings: Settings, keys: readonly string[]): Record<string, unknown> {

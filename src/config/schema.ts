@@ -3,6 +3,8 @@
  * reads it. Names are MaxText's where the meaning is; -1 stands for "derived", and the documentation says from what.
  */
 import { z } from "zod";
+import { scheduleKinds } from "../optim/index.ts";
+import { policyNames, recipeNames } from "../quant/index.ts";
 
 /** A whole number of at least `least`. */
 const whole = (least: number) => z.number().int().min(least);
@@ -71,7 +73,7 @@ export const dataSettings = z.object({
 export const optimizerSettings = z.object({
   learning_rate: z.number().gt(0).max(10).default(1e-3).describe("Peak learning rate of AdamW"),
   lr_schedule_type: z
-    .enum(["constant", "linear", "cosine", "wsd"])
+    .enum(scheduleKinds)
     .default("cosine")
     .describe("What follows warm-up: nothing, a line, half a cosine, or constant and then a line (wsd)"),
   warmup_steps_fraction: z
@@ -88,7 +90,7 @@ export const optimizerSettings = z.object({
     .describe("Learning rate at the schedule's end, as a fraction of the peak"),
   learning_rate_schedule_steps: wholeOrDerived()
     .default(-1)
-    .describe("Steps the schedule spans; -1 = steps")
+    .describe("Steps the schedule spans, after which the learning rate is 0; -1 = steps")
     .meta(derivedRule),
   wsd_decay_steps_fraction: z
     .number()
@@ -133,30 +135,17 @@ export const runSettings = z.object({
   log_period: whole(1).default(1).describe("Steps between lines on the console; events hold every step"),
 });
 
-/** Names that `quantization` takes; rules.ts says what each stands for. */
-export const quantizationNames = [
-  "none",
-  "bf16",
-  "nvfp4",
-  "te_nvfp4",
-  "te_nvfp4_no_rht",
-  "bf16_mixed",
-  "bf16_with_nvfp4_mixed",
-] as const;
-
-export const precisionPolicies = ["all_linear", "mlp_only"] as const;
-
 export const computeSettings = z.object({
   dtype: z
     .enum(["bfloat16", "float32"])
     .default("bfloat16")
     .describe("Activations and matrix products; master weights, gradients and moments are FP32 in any case"),
   quantization: z
-    .enum(quantizationNames)
+    .enum(recipeNames)
     .default("none")
     .describe("Precision recipe of the linear layers; none computes them in dtype"),
   precision_policy: z
-    .enum(["default", ...precisionPolicies])
+    .enum(["default", ...policyNames])
     .default("default")
     .describe("Which GEMMs are quantized: those of every linear layer, or the MLP's; default = what quantization says"),
   first_layers_bf16: whole(0).default(0).describe("Blocks at the beginning that stay in BF16"),

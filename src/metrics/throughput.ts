@@ -1,11 +1,11 @@
 /** Counts and ratios by which runs are compared. */
 
-/** The sizes that decide a Llama's FLOPs. */
+/** The sizes that decide a Llama's FLOPs; a `LlamaConfig` has them. */
 export interface ModelShape {
-  readonly numDecoderLayers: number;
+  readonly numLayers: number;
   readonly embDim: number;
   readonly mlpDim: number;
-  readonly numQueryHeads: number;
+  readonly numHeads: number;
   readonly numKvHeads: number;
   readonly headDim: number;
   readonly vocabSize: number;
@@ -13,9 +13,9 @@ export interface ModelShape {
 
 /** Weights that are multiplied with every token: all projections and the head, but not the embedding's look-up. */
 export function matmulParameters(model: ModelShape): number {
-  const { embDim, mlpDim, numQueryHeads, numKvHeads, headDim } = model;
-  const attention = embDim * (numQueryHeads + 2 * numKvHeads) * headDim + numQueryHeads * headDim * embDim;
-  return model.numDecoderLayers * (attention + 3 * embDim * mlpDim) + embDim * model.vocabSize;
+  const { embDim, mlpDim, numHeads, numKvHeads, headDim } = model;
+  const attention = embDim * (numHeads + 2 * numKvHeads) * headDim + numHeads * headDim * embDim;
+  return model.numLayers * (attention + 3 * embDim * mlpDim) + embDim * model.vocabSize;
 }
 
 /**
@@ -24,7 +24,7 @@ export function matmulParameters(model: ModelShape): number {
  * @param sequenceLength T
  */
 export function flopsPerToken(model: ModelShape, sequenceLength: number): number {
-  const attention = model.numDecoderLayers * model.numQueryHeads * model.headDim * sequenceLength;
+  const attention = model.numLayers * model.numHeads * model.headDim * sequenceLength;
   return 6 * matmulParameters(model) + 6 * attention;
 }
 

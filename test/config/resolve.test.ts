@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
-import { resolve, withTokenizerVocab } from "../../src/config/index.ts";
+import { llamaConfig, precisionPlan, resolve, withTokenizerVocab } from "../../src/config/index.ts";
 import { flopsPerToken } from "../../src/metrics/index.ts";
+import { learningRate } from "../../src/optim/index.ts";
 import { demo, llamaTiny, presetByName, presets } from "../../src/presets/index.ts";
 
 const text = { dataset_path: "books" };
@@ -30,7 +31,8 @@ describe("resolve", () => {
     expect(config.run).toMatchObject({ initWeightsSeed: 0, maxNumCheckpointsToKeep: 3 });
     expect(Object.isFrozen(config)).toBe(true);
     expect(() => Object.assign(config.model, { embDim: 1 })).toThrow(TypeError);
-    expect(() => Object.assign(config.compute.precision, { recipe: "bf16" })).toThrow(TypeError);
+    expect(() => Object.assign(config.optimizer.schedule, { peak: 1 })).toThrow(TypeError);
+    expect(() => Object.assign(config.keys, { steps: 1 })).toThrow(TypeError);
   });
 
   it.each([
@@ -79,7 +81,8 @@ describe("resolve", () => {
     ["scan_layers", "1", "scan_layers=1: must be true or false"],
     ["scan_layers", 1, "must be true or false"],
     ["dtype", "fp32", "dtype=fp32: must be one of bfloat16, float32"],
-    ["quantization", "nvfp5", "must be one of none, bf16, nvfp4"],
+    ["quantization", "nvfp5", 'quantization=nvfp5: unknown recipe "nvfp5". Did you mean "nvfp4"?'],
+    ["quantization", "mxfp8", "quantization=mxfp8: the recipe mxfp8 is not built yet"],
     ["run_name", "a/b", "run_name=a/b: must be letters, digits, _ . -"],
     ["dataset_path", 3, "dataset_path=3: must be text"],
     ["data_shuffle_seed", "4294967296", "at least 0 and at most 4294967295"],
@@ -118,9 +121,11 @@ describe("resolve", () => {
     const config = resolve({}, { ...text, emb_dim: 96, num_query_heads: 6, num_kv_heads: 3, steps: 40 });
     expect(config.model.headDim).toBe(16);
     expect(config.model.vocabSize).toBe(257);
-    expect(config.optimizer).toMatchObject({ learningRateScheduleSteps: 40, warmupSteps: 4, wsdDecaySteps: 0 });
-    const wsd = resolve({}, { ...text, lr_schedule_type: "wsd", steps: 100, wsd_decay_steps_fraction: 0.29 });
-    expect(wsd.optimizer.wsdDecaySteps).toBe(29);
+    expect(config.optimizer.learningRateScheduleSteps).toBe(40);
+    const { schedule } = config.optimizer;
+    expect(schedule).toMatchObject({ peak: 1e-3, warmupSteps: 4, decay: { start: 4, end: 40, style: "cosine" } });
+    // Warm-up of 4: the first step already learns, with a quarter of the peak.
+    expect([1, 2, 4].map((n) => learningRate(schedule, n))).toEqual([2.5e-4, 5e-4, 1e-3]);
     expect(resolve({}, { dataset_type: "synthetic" }).model.vocabSize).toBe(256);
   });
 
@@ -129,6 +134,8 @@ describe("resolve", () => {
     expect(config.model.vocabSize).toBe(-1);
     expect(withTokenizerVocab(config, 4096).model.vocabSize).toBe(4096);
     expect(withTokenizerVocab(config, 4096).keys.vocab_size).toBe(4096);
+    const quantized = resolve({}, { ...text, tokenizer_path: "books-tokenizer", quantization: "nvfp4" });
+    expect(withTokenizerVocab(quantized, 4096).notes).toEqual(quantized.notes);
     const set = resolve({}, { ...text, tokenizer_path: "books-tokenizer", vocab_size: 5000 });
     expect(withTokenizerVocab(set, 4096)).toBe(set);
   });
@@ -145,7 +152,7 @@ describe("resolve", () => {
     ],
     [{ dtype: "float32", quantization: "nvfp4" }, "quantization=nvfp4 with dtype=float32"],
     [{ dtype: "float32", quantization: "bf16" }, "quantization=bf16 with dtype=float32"],
-    [{ quantization: "nvfp4", num_decoder_layers: 1 }, "would quantize nothing: of num_decoder_layers=1"],
+    [{ quantization: "nvfp4", num_decoder_layers: 1 }, "would quantize nothing: of 1 blocks"],
     [{ quantization: "nvfp4", first_layers_bf16: 2, last_layers_bf16: 2 }, "the first 2 and the last 2 stay in BF16"],
   ])("refuses %o", (overrides, message) => {
     expect(code(() => resolve({}, { ...text, ...overrides }))).toContain(message);
@@ -189,51 +196,52 @@ describe("resolve", () => {
   });
 });
 
-describe("precision", () => {
-  const precision = (overrides: Record<string, unknown>) => resolve({}, { ...text, ...overrides }).compute.precision;
-  const nvfp4 = {
-    recipe: "nvfp4",
-    policy: "all_linear",
-    firstLayersBf16: 0,
-    lastLayersBf16: 1,
-    rht: true,
-    stochasticRounding: true,
-    weightScaling: "2d",
-  };
+describe("precisionPlan", () => {
+  const plan = (overrides: Record<string, unknown>) => precisionPlan(resolve({}, { ...text, ...overrides }));
 
   it.each([
-    [{}, { recipe: "bf16" }],
-    [{ quantization: "bf16_mixed" }, { recipe: "bf16" }],
-    [{ dtype: "float32" }, { recipe: "float32" }],
-    [{ quantization: "nvfp4" }, nvfp4],
-    [{ quantization: "bf16_with_nvfp4_mixed" }, nvfp4],
-    [
-      { quantization: "nvfp4", num_decoder_layers: 8 },
-      { ...nvfp4, lastLayersBf16: 2 },
-    ],
-    [
-      { quantization: "nvfp4", num_decoder_layers: 20 },
-      { ...nvfp4, lastLayersBf16: 3 },
-    ],
-    [
-      { quantization: "nvfp4", last_layers_bf16: 0, first_layers_bf16: 1 },
-      { ...nvfp4, firstLayersBf16: 1, lastLayersBf16: 0 },
-    ],
-    [{ quantization: "te_nvfp4" }, { ...nvfp4, policy: "mlp_only", lastLayersBf16: 0 }],
-    [{ quantization: "te_nvfp4_no_rht" }, { ...nvfp4, policy: "mlp_only", lastLayersBf16: 0, rht: false }],
-    [
-      { quantization: "te_nvfp4", precision_policy: "all_linear" },
-      { ...nvfp4, lastLayersBf16: 0 },
-    ],
-  ])("of %o", (overrides, expected) => {
-    expect(precision(overrides)).toEqual(expected);
+    [{}, "none", "all_linear", 0, 0],
+    [{ quantization: "bf16_mixed" }, "bf16_mixed", "all_linear", 0, 0],
+    [{ quantization: "nvfp4" }, "nvfp4", "all_linear", 0, 1],
+    [{ quantization: "nvfp4", num_decoder_layers: 20 }, "nvfp4", "all_linear", 0, 3],
+    [{ quantization: "nvfp4", last_layers_bf16: 0, first_layers_bf16: 1 }, "nvfp4", "all_linear", 1, 0],
+    [{ quantization: "te_nvfp4" }, "te_nvfp4", "mlp_only", 0, 0],
+    [{ quantization: "te_nvfp4", precision_policy: "all_linear" }, "te_nvfp4", "all_linear", 0, 0],
+  ])("of %o", (overrides, name, policy, firstLayersBf16, lastLayersBf16) => {
+    expect(plan(overrides)).toMatchObject({ recipe: { name }, policy, firstLayersBf16, lastLayersBf16 });
   });
 
-  it("says which blocks stay in BF16, and where a name means something else elsewhere", () => {
-    const notes = (quantization: string) => resolve({}, { ...text, quantization }).notes.join("\n");
-    expect(notes("nvfp4")).toContain("keeps the last 1 of 4 blocks in BF16");
-    expect(notes("te_nvfp4")).toContain("MaxText");
-    expect(notes("none")).toBe("");
+  it("is told in the resolved keys, and in notes", () => {
+    const config = resolve({}, { ...text, quantization: "nvfp4" });
+    expect(config.keys).toMatchObject({ precision_policy: "all_linear", first_layers_bf16: 0, last_layers_bf16: 1 });
+    expect(config.notes.join("\n")).toContain("keeps the last 1 of 4 blocks in BF16");
+    expect(resolve({}, { ...text, quantization: "te_nvfp4" }).notes.join("\n")).toContain("MaxText");
+    expect(resolve({}, text).notes).toEqual([]);
+  });
+});
+
+describe("notes", () => {
+  it("say that a schedule ends before the run", () => {
+    const config = resolve({}, { ...text, steps: 100, learning_rate_schedule_steps: 50 });
+    expect(config.notes).toEqual(["after step 50 (learning_rate_schedule_steps) the learning rate is 0 to the end"]);
+  });
+});
+
+describe("llamaConfig", () => {
+  it("has the model's sizes in the model's terms", () => {
+    expect(llamaConfig(resolve(llamaTiny(), { ...text, dtype: "float32" }))).toEqual({
+      numLayers: 2,
+      embDim: 64,
+      mlpDim: 192,
+      numHeads: 4,
+      numKvHeads: 2,
+      headDim: 16,
+      vocabSize: 257,
+      ropeTheta: 10000,
+      normEps: 1e-5,
+      tieEmbeddings: true,
+      dtype: "float32",
+    });
   });
 });
 
@@ -256,10 +264,11 @@ describe("a resolved configuration", () => {
     fc.assert(
       fc.property(overrides, (given) => {
         const config = resolve({ ...text, ...(given as object) });
-        expect(resolve(config.keys)).toEqual(config);
-        expect(resolve(JSON.parse(JSON.stringify(config.keys)))).toEqual(config);
+        const same = { ...config, notes: expect.any(Array) };
+        expect(resolve(config.keys)).toEqual(same);
+        expect(resolve(JSON.parse(JSON.stringify(config.keys)))).toEqual(same);
         const strings = Object.fromEntries(Object.entries(config.keys).map(([key, value]) => [key, String(value)]));
-        expect(resolve({}, strings)).toEqual(config);
+        expect(resolve({}, strings)).toEqual(same);
       }),
     );
   });
@@ -283,8 +292,9 @@ describe("presets", () => {
 
 describe("the demo", () => {
   it("costs what its comment says", () => {
-    const { model, data, run } = resolve(demo(), text);
-    const perToken = flopsPerToken(model, data.maxTargetLength);
+    const config = resolve(demo(), text);
+    const { data, run } = config;
+    const perToken = flopsPerToken(llamaConfig(config), data.maxTargetLength);
     const total = perToken * data.perDeviceBatchSize * data.maxTargetLength * run.steps;
     expect(perToken / 1e6).toBeCloseTo(25.6, 1);
     expect(total).toBeLessThan(2.6e13);

@@ -13,10 +13,10 @@ import {
 import { evalLine } from "../../src/metrics/stepLine.ts";
 
 const llama3of8B = {
-  numDecoderLayers: 32,
+  numLayers: 32,
   embDim: 4096,
   mlpDim: 14336,
-  numQueryHeads: 32,
+  numHeads: 32,
   numKvHeads: 8,
   headDim: 128,
   vocabSize: 128256,

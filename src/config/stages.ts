@@ -1,0 +1,78 @@
+/** What the configuration says to each stage, in that stage's own terms. */
+import type { LlamaConfig } from "../models/llama.ts";
+import { type AdamWSettings, makeSchedule, type Schedule } from "../optim/index.ts";
+import { isQuantized, type PrecisionPlan, recipeByName, resolvePrecision } from "../quant/index.ts";
+import type { Config } from "./resolve.ts";
+import type { Settings } from "./schema.ts";
+
+/** The model's sizes. `vocab_size` must be known: see `withTokenizerVocab`. */
+export function llamaConfig({ model, compute }: Config): LlamaConfig {
+  return {
+    numLayers: model.numDecoderLayers,
+    embDim: model.embDim,
+    mlpDim: model.mlpDim,
+    numHeads: model.numQueryHeads,
+    numKvHeads: model.numKvHeads,
+    headDim: model.headDim,
+    vocabSize: model.vocabSize,
+    ropeTheta: model.ropeTheta,
+    normEps: model.normEps,
+    tieEmbeddings: model.logitsViaEmbedding,
+    dtype: compute.dtype,
+  };
+}
+
+/** How every linear layer computes. */
+export function precisionPlan({ keys }: Config): PrecisionPlan {
+  return planOf({ precision_policy: "default", first_layers_bf16: 0, last_layers_bf16: -1, ...keys } as Settings);
+}
+
+/** The same of settings by key. @throws UserError where they contradict each other or quantize nothing */
+export function planOf(
+  settings: Pick<
+    Settings,
+    "quantization" | "num_decoder_layers" | "precision_policy" | "first_layers_bf16" | "last_layers_bf16"
+  >,
+): PrecisionPlan {
+  const { precision_policy: policy, last_layers_bf16: last } = settings;
+  return resolvePrecision({
+    recipe: recipeByName(settings.quantization),
+    numLayers: settings.num_decoder_layers,
+    ...(policy !== "default" && { policy }),
+    firstLayersBf16: settings.first_layers_bf16,
+    ...(last !== -1 && { lastLayersBf16: last }),
+  });
+}
+
+/** Whether the quantization of this name has GEMMs in fewer than 16 bits. */
+export function quantizes({ quantization }: Pick<Settings, "quantization">): boolean {
+  return isQuantized(recipeByName(quantization).precision);
+}
+
+/** The learning rate: step n, from 1, uses `learningRate(schedule, n)`. */
+export function scheduleOf(
+  settings: Pick<
+    Settings,
+    | "lr_schedule_type"
+    | "learning_rate"
+    | "steps"
+    | "learning_rate_schedule_steps"
+    | "warmup_steps_fraction"
+    | "learning_rate_final_fraction"
+    | "wsd_decay_steps_fraction"
+  >,
+): Schedule {
+  return makeSchedule({
+    kind: settings.lr_schedule_type,
+    learningRate: settings.learning_rate,
+    steps: settings.steps,
+    scheduleSteps: settings.learning_rate_schedule_steps,
+    warmupStepsFraction: settings.warmup_steps_fraction,
+    finalFraction: settings.learning_rate_final_fraction,
+    decayStepsFraction: settings.wsd_decay_steps_fraction,
+  });
+}
+
+export function adamwSettings({ optimizer }: Config): AdamWSettings {
+  return { b1: optimizer.adamB1, b2: optimizer.adamB2, eps: optimizer.adamEps, weightDecay: optimizer.adamWeightDecay };
+}
