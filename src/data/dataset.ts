@@ -1,4 +1,5 @@
 /** From the data settings to batches: find the files, split them, tokenise, pack. */
+import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
 import { type TrainingBatches, trainingBatches, type ValidationBatches, validationBatches } from "./batches.ts";
 import { holdOutTail, type PackedTokens, requireTokens, tokenPacker } from "./packing.ts";
@@ -44,6 +45,8 @@ export interface Dataset {
   readonly validation?: ValidationBatches;
   /** Absent where the data are no text. */
   readonly tokenizer?: Tokenizer;
+  /** SHA-256 (hex) of the training tokens, which a resumed run must find again; absent for synthetic data. */
+  readonly trainHash?: string;
   /** What was read; absent for synthetic data. */
   readonly size?: { readonly train: SplitSize; readonly validation?: SplitSize; readonly bytes: number };
 }
@@ -88,6 +91,7 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
     train: trainingBatches(train, shape, options.shuffleSeed),
     ...(validation && { validation: validationBatches(validation, shape, textBytes(tokenizer)) }),
     tokenizer,
+    trainHash: createHash("sha256").update(train.tokens).digest("hex"),
     size: { train: sizeOf(train), ...(validation && { validation: sizeOf(validation) }), bytes },
   };
 }

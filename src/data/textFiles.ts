@@ -1,6 +1,6 @@
 /** Which files a `dataset_path` means: a file, a folder of .txt and .md files at any depth, or a pattern. */
 import { readdirSync, realpathSync, statSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, join, relative } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { expandGlob, isGlob } from "./glob.ts";
 
@@ -27,7 +27,7 @@ export function listTextFiles(path: string, setting = "dataset_path"): TextFile[
   };
   const stat = statSync(path, { throwIfNoEntry: false });
   let paths: string[];
-  let root = "";
+  let root: string | undefined; // what keys are relative to; a file named outright has its name alone
   if (stat?.isDirectory()) {
     root = path;
     paths = filesBelow(path).filter((file) => textEndings.some((ending) => file.toLowerCase().endsWith(ending)));
@@ -41,10 +41,7 @@ export function listTextFiles(path: string, setting = "dataset_path"): TextFile[
   const other = paths.find((file) => otherFormats.test(file));
   if (other !== undefined) fail(`${other} is not plain text; dataset_type=text reads plain text files`);
 
-  const keyOf = (file: string) => {
-    const below = root !== "" && file.startsWith(root) ? file.slice(root.length) : basename(file);
-    return below.replaceAll("\\", "/").replace(/^\/+/, "");
-  };
+  const keyOf = (file: string) => (root === undefined ? basename(file) : relative(root, file).replaceAll("\\", "/"));
   const files = paths
     .map((file) => ({ path: file, bytes: statSync(file).size, key: keyOf(file) }))
     .filter(({ bytes }) => bytes > 0)

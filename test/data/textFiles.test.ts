@@ -1,4 +1,4 @@
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { nameMatcher } from "../../src/data/glob.ts";
 import { readTextParts } from "../../src/data/readText.ts";
@@ -21,7 +21,12 @@ describe("listTextFiles", () => {
     });
 
   it("takes the .txt and .md files of a folder, sorted, without empty and hidden ones", () => {
-    expect(names(tree())).toEqual(["a.txt", "b.txt", "deep/c.txt", "deep/er/d.md", "notes.MD"]);
+    const expected = ["a.txt", "b.txt", "deep/c.txt", "deep/er/d.md", "notes.MD"];
+    const folder = tree();
+    expect(names(folder)).toEqual(expected);
+    // Keys decide what is held out: they do not depend on how the folder is spelled.
+    expect(names(`${folder}/./`)).toEqual(expected);
+    expect(names(`${folder}/deep/../../${basename(folder)}`)).toEqual(expected);
   });
 
   it("takes a single file of any ending", () => {
