@@ -28,7 +28,7 @@ export interface AttentionTiles {
 }
 
 /** Measured on 512 and 2,048 positions with 2 cores; see docs/performance.md. */
-const defaultTiles: AttentionTiles = { rows: 128, heads: 8 };
+const defaultTiles: AttentionTiles = { rows: 128, heads: 16 };
 
 /** softmax(q kᵀ / √H, causal) v → [B, T, N, H] in the inputs' dtype. @throws ShapeError */
 export function causalAttention({ q, k, v }: AttentionInputs, tiles: AttentionTiles = defaultTiles): Tensor {

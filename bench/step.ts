@@ -1,0 +1,201 @@
+/**
+ * One training step side by side: Halfbyte in BF16 and NVFP4, PyTorch's torch.compile and plain JAX, on the same weights
+ * and tokens, alternating in one run so that all meet the same machine. A claim of speed is a ratio of this table.
+ *
+ *     npm run bench:step -- [workload=L8] [rounds=3] [steps=3] [peers=halfbyte-bf16,halfbyte-nvfp4,torch,jax] [json=true]
+ *
+ * `bash bench/peers/setup.sh` installs the Python peers first. Run it on a machine that does nothing else.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { homedir, tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { fileURLToPath } from "node:url";
+import { UserError } from "../src/base/errors.ts";
+import { type Workload, type WorkloadFiles, workloadByName, writeWorkloadFiles } from "./workload.ts";
+
+const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
+const cache = process.env.HALFBYTE_CACHE ?? join(homedir(), ".cache", "halfbyte");
+/** Memory kept by the allocator between steps; every peer gets it (docs/performance.md). */
+const tunables = ["mmap_max=0", "trim_threshold=100000000000", "hugetlb=1", "arena_max=1", "top_pad=268435456"]
+  .map((setting) => `glibc.malloc.${setting}`)
+  .join(":");
+
+interface RunReply {
+  readonly seconds: readonly number[];
+  readonly cpuSeconds?: readonly number[];
+  readonly losses: readonly (number | null)[];
+}
+
+/** A peer's process and its line protocol. */
+class Peer {
+  readonly name: string;
+  readonly seconds: number[] = [];
+  readonly cpuSeconds: number[] = [];
+  readonly losses: (number | null)[] = [];
+  compileSeconds = 0;
+  readonly #child: ChildProcess;
+  readonly #replies: AsyncIterator<string>;
+
+  constructor(name: string, command: string, args: readonly string[]) {
+    this.name = name;
+    const env = { ...process.env, GLIBC_TUNABLES: tunables, TF_CPP_MIN_LOG_LEVEL: "3" };
+    this.#child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"], env });
+    this.#replies = createInterface({ input: this.#child.stdout! })[Symbol.asyncIterator]();
+  }
+
+  async ready(): Promise<void> {
+    const reply = (await this.#reply()) as { compileSeconds: number };
+    this.compileSeconds = reply.compileSeconds;
+  }
+
+  async run(steps: number): Promise<void> {
+    this.#child.stdin!.write(`run ${steps}\n`);
+    const { seconds, cpuSeconds = [], losses } = (await this.#reply()) as RunReply;
+    this.seconds.push(...seconds);
+    this.cpuSeconds.push(...cpuSeconds);
+    this.losses.push(...losses);
+  }
+
+  stop(): void {
+    this.#child.kill();
+  }
+
+  async #reply(): Promise<unknown> {
+    for (;;) {
+      const { value, done } = await this.#replies.next();
+      if (done) throw new Error(`${this.name} ended without an answer`);
+      if (value.startsWith("{")) return JSON.parse(value);
+    }
+  }
+}
+
+type Start = (name: string, workload: Workload, files: WorkloadFiles) => Peer;
+
+function startHalfbyte(quantization: string): Start {
+  return (name, _, files) =>
+    new Peer(`halfbyte ${quantization}`, process.execPath, [
+      "--import",
+      "tsx",
+      here("halfbytePeer.ts"),
+      name,
+      files.init,
+      files.tokens,
+      quantization,
+    ]);
+}
+
+function startPython(peer: string): Start {
+  return (_, w, files) => {
+    const sizes = Object.entries(w).flatMap(([key, value]) => [`--${key}`, String(value)]);
+    const python = join(cache, "peers", "venv", "bin", "python");
+    return new Peer(peer, python, [
+      here(`peers/${peer}_l8.py`),
+      ...sizes,
+      "--init",
+      files.init,
+      "--tokens",
+      files.tokens,
+    ]);
+  };
+}
+
+const starters: Readonly<Record<string, Start>> = {
+  "halfbyte-bf16": startHalfbyte("bf16"),
+  "halfbyte-nvfp4": startHalfbyte("nvfp4"),
+  torch: startPython("torch"),
+  jax: startPython("jax"),
+};
+
+const median = (list: readonly number[]): number =>
+  [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
+
+async function main(args: readonly string[]): Promise<void> {
+  const settings = { workload: "L8", rounds: "3", steps: "3", peers: Object.keys(starters).join(","), json: "false" };
+  for (const arg of args) {
+    const [key = "", value = ""] = arg.split("=");
+    if (!(key in settings))
+      throw new UserError("E_BENCH", `unknown setting "${key}"; known: ${Object.keys(settings).join(", ")}`);
+    settings[key as keyof typeof settings] = value;
+  }
+  const workload = workloadByName(settings.workload);
+  const [rounds, steps] = [Number(settings.rounds), Number(settings.steps)];
+  const folder = await mkdtemp(join(tmpdir(), "halfbyte-bench-"));
+  const peers: Peer[] = [];
+  try {
+    const files = await writeWorkloadFiles(folder, workload, 4);
+    for (const name of settings.peers.split(",")) {
+      const start = starters[name];
+      if (!start) throw new UserError("E_BENCH", `unknown peer "${name}"; known: ${Object.keys(starters).join(", ")}`);
+      const peer = start(settings.workload, workload, files);
+      peers.push(peer);
+      process.stderr.write(`${peer.name}: compiling …\n`);
+      // One at a time: compilations would slow each other.
+      await peer.ready();
+    }
+    for (let round = 1; round <= rounds; round++) {
+      for (const peer of peers) {
+        await peer.run(steps);
+        process.stderr.write(
+          `round ${round}/${rounds} ${peer.name}: ${peer.seconds
+            .slice(-steps)
+            .map((s) => s.toFixed(3))
+            .join(" ")} s\n`,
+        );
+      }
+    }
+    report(peers, workload, settings.json === "true");
+  } finally {
+    for (const peer of peers) peer.stop();
+    await rm(folder, { recursive: true });
+  }
+}
+
+function report(peers: readonly Peer[], w: Workload, json: boolean): void {
+  const tokens = w.batch * w.seq;
+  const base = peers[0]!;
+  const rows = peers.map((peer) => {
+    const best = Math.min(...peer.seconds);
+    return {
+      peer: peer.name,
+      compileSeconds: peer.compileSeconds,
+      medianSeconds: median(peer.seconds),
+      bestSeconds: best,
+      spread: Math.max(...peer.seconds) / best - 1,
+      tokensPerSecond: tokens / median(peer.seconds),
+      cpuSeconds: median(peer.cpuSeconds),
+      speedOfFirst: median(peer.seconds) / median(base.seconds),
+      lossDifference: Math.max(
+        ...peer.losses.map((loss, i) => Math.abs((loss ?? Number.NaN) / (base.losses[i] ?? Number.NaN) - 1)),
+      ),
+    };
+  });
+  if (json) {
+    process.stdout.write(`${JSON.stringify({ workload: w, rows })}\n`);
+    return;
+  }
+  const cells = [
+    ["peer", "compile s", "median s", "best s", "spread", "tokens/s", `${base.name} is`, "loss differs"],
+    ...rows.map((row) => [
+      row.peer,
+      row.compileSeconds.toFixed(1),
+      row.medianSeconds.toFixed(3),
+      row.bestSeconds.toFixed(3),
+      `${(100 * row.spread).toFixed(0)} %`,
+      row.tokensPerSecond.toFixed(0),
+      `${row.speedOfFirst.toFixed(2)} ×`,
+      `${(100 * row.lossDifference).toFixed(2)} %`,
+    ]),
+  ];
+  const widths = cells[0]!.map((_, i) => Math.max(...cells.map((row) => row[i]!.length)));
+  for (const row of cells)
+    process.stdout.write(
+      `${row.map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!))).join("  ")}\n`,
+    );
+}
+
+main(process.argv.slice(2)).catch((error: unknown) => {
+  process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
+  process.exit(error instanceof UserError ? 2 : 1);
+});
