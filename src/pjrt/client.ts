@@ -55,7 +55,7 @@ export class Client {
   readonly transfers: EventLane;
   readonly #steps: EventLane;
   readonly #slots = new StepSlots(maxStepsInFlight);
-  /** Compiles and loads on pool threads. */
+  /** Compiles, loads and copies to the host. */
   readonly #running = new Set<Promise<unknown>>();
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
@@ -116,7 +116,7 @@ export class Client {
       compile_options: compileOptions,
       compile_options_size: compileOptions.length,
     };
-    const { executable } = await this.#background(this.api.callAsync("Client_Compile", input, [code, format]));
+    const { executable } = await this.track(this.api.callAsync("Client_Compile", input, [code, format]));
     return new Executable(this, executable);
   }
 
@@ -128,7 +128,7 @@ export class Client {
       serialized_executable: bytes,
       serialized_executable_size: bytes.length,
     };
-    const { loaded_executable } = await this.#background(this.api.callAsync("Executable_DeserializeAndLoad", input));
+    const { loaded_executable } = await this.track(this.api.callAsync("Executable_DeserializeAndLoad", input));
     return new Executable(this, loaded_executable);
   }
 
@@ -201,8 +201,8 @@ export class Client {
     };
   }
 
-  /** Keeps the client from being destroyed while a call runs on a pool thread. */
-  async #background<T>(call: Promise<T>): Promise<T> {
+  /** Keeps the client from being destroyed while a compile or copy runs. @internal */
+  async track<T>(call: Promise<T>): Promise<T> {
     this.#running.add(call);
     try {
       return await call;

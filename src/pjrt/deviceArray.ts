@@ -71,7 +71,7 @@ export class DeviceArray implements Spec {
       });
       const destination = { src: buffer, host_layout: layout, dst: data, dst_size: data.byteLength };
       const { event } = client.api.call("Buffer_ToHostBuffer", destination, minorToMajor);
-      await client.transfers.wait(event, data);
+      await client.track(client.transfers.wait(event, data));
       // The plugin fills the low four bits only; negative values need their sign.
       if (dtype === "int4")
         data.forEach((code, i) => {

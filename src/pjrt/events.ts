@@ -31,22 +31,33 @@ export class EventLane {
   /** Resolves when the event is ready and frees it; rejects with the event's error. Keeps `held` alive until then. */
   wait(event: Pointer, held?: unknown): Promise<void> {
     return new Promise((resolve, reject) => {
-      this.#waiters.push({ event, resolve, reject, held, awaited: false });
-      this.#settleReady();
+      const waiter = { event, resolve, reject, held, awaited: false };
+      if (this.#isReady(waiter)) {
+        this.#settle(waiter, () => this.#error(waiter));
+        return;
+      }
+      this.#waiters.push(waiter);
       this.#startThreads();
     });
+  }
+
+  #isReady({ event }: Waiter): boolean {
+    return this.#api.call("Event_IsReady", { event }).is_ready;
+  }
+
+  /** Throws what a ready event failed with. */
+  #error({ event }: Waiter): void {
+    this.#api.call("Event_Error", { event });
   }
 
   #settleReady(): void {
     const ready: Waiter[] = [];
     this.#waiters = this.#waiters.filter((waiter) => {
-      if (waiter.awaited || !this.#api.call("Event_IsReady", { event: waiter.event }).is_ready) return true;
+      if (waiter.awaited || !this.#isReady(waiter)) return true;
       ready.push(waiter);
       return false;
     });
-    for (const waiter of ready) {
-      this.#settle(waiter, () => this.#api.call("Event_Error", { event: waiter.event }));
-    }
+    for (const waiter of ready) this.#settle(waiter, () => this.#error(waiter));
   }
 
   #startThreads(): void {

@@ -51,12 +51,17 @@ export class Executable {
     const { api } = client;
     this.client = client;
     this.#loaded = loaded;
-    const { executable } = api.call("LoadedExecutable_GetExecutable", { loaded_executable: loaded });
-    this.#description = executable;
-    const { executable_name, executable_name_size } = api.call("Executable_Name", { executable });
-    this.name = readString(executable_name, executable_name_size);
-    this.numDevices = api.call("LoadedExecutable_AddressableDevices", { executable: loaded }).num_addressable_devices;
-    this.outputs = readOutputs(client, executable);
+    this.#description = api.call("LoadedExecutable_GetExecutable", { loaded_executable: loaded }).executable;
+    const executable = this.#description;
+    try {
+      const { executable_name, executable_name_size } = api.call("Executable_Name", { executable });
+      this.name = readString(executable_name, executable_name_size);
+      this.numDevices = api.call("LoadedExecutable_AddressableDevices", { executable: loaded }).num_addressable_devices;
+      this.outputs = readOutputs(client, executable);
+    } catch (error) {
+      this.dispose();
+      throw error;
+    }
     client.executables.add(this);
   }
 

@@ -8,7 +8,7 @@
  *   RTLD_NODELETE first.
  * - no native thread ever calls back into JavaScript: long calls go through koffi's async form and are awaited.
  */
-import koffi from "koffi";
+import koffi, { type LibraryHandle } from "koffi";
 import { UserError } from "../base/errors.ts";
 
 /** A native address; 0n is null. */
@@ -41,13 +41,24 @@ const prepare = lazy(() => {
 
 const libc = lazy(() => {
   prepare();
-  const library = koffi.load(process.platform === "darwin" ? "libSystem.B.dylib" : "libc.so.6");
+  const library = loadSystemLibrary(process.platform === "darwin" ? "libSystem.B.dylib" : "libc.so.6");
   return {
     dlopen: library.func("void *dlopen(const char *path, int flags)"),
     dlerror: library.func("const char *dlerror()"),
     exit: library.func("void _exit(int code)"),
   };
 });
+
+function loadSystemLibrary(name: string): LibraryHandle {
+  try {
+    return koffi.load(name);
+  } catch {
+    throw new UserError(
+      "E_PLATFORM",
+      `PJRT plugins need the system's C library as ${name} (glibc on Linux), which is not there; use a distribution with glibc 2.27 or newer`,
+    );
+  }
+}
 
 const pjrtFunction = lazy(() => koffi.proto("void *HalfbytePjrtFunction(void *args)"));
 const deleter = lazy(() => koffi.proto("void HalfbyteDeleter(void *object)"));

@@ -34,6 +34,19 @@ const refusals: Scenario = {
   },
 };
 
+const foreignDtype: Scenario = {
+  name: "a program whose output has no dtype here is refused at compile",
+  async run(world) {
+    const text = `module { func.func public @main(%a: tensor<2xf32>) -> tensor<2xcomplex<f32>> {
+      %0 = stablehlo.complex %a, %a : tensor<2xcomplex<f32>>
+      return %0 : tensor<2xcomplex<f32>> } }`;
+    await assert.rejects(world.client().compile(text), {
+      code: "E_DTYPE",
+      message: /output 0 has PJRT element type 14/,
+    });
+  },
+};
+
 const options: Scenario = {
   name: "typed option overrides reach the compiler",
   async run(world) {
@@ -133,7 +146,9 @@ const destruction: Scenario = {
     const input = put(ones(), client);
     const { outputs } = await program.execute([input]);
     const compiling = client.compile(loop(7));
+    const copying = outputs[0]!.toHost();
     await Promise.all([client.destroy(), compiling]);
+    assert.equal((await copying).data[0], 1);
     await client.destroy();
     assert.deepEqual(client.liveBuffers, { arrays: 0, bytes: 0 });
     assert.equal(client.stepsInFlight, 0);
@@ -193,6 +208,7 @@ const leaks: Scenario = {
 
 export const failureScenarios: readonly Scenario[] = [
   refusals,
+  foreignDtype,
   options,
   outputMemory,
   deviceFailure,
