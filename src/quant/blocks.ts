@@ -37,18 +37,29 @@ export function blockStrides(width: number, { rows, columns }: BlockSize): numbe
 /** Elements that one step of a reduction along a row takes: CPU code vectorises loads of stride 4, not of stride 16. */
 const rowStep = 4;
 
+export interface Magnitudes {
+  /** The largest magnitude of each block, float32 [M / rows, N / columns]. */
+  readonly ofBlocks: Tensor;
+  /** The largest of all, float32 scalar. */
+  readonly ofMatrix: Tensor;
+}
+
 /**
- * The largest magnitude of each block of x [M, N], as float32 [M / rows, N / columns]. Compared as integers: magnitudes of
- * floats order as their bits do, NaN above infinity, so a NaN is the largest of its block.
+ * Largest magnitudes in x [M, N]. They are compared as integers: magnitudes of floats order as their bits do, with NaN
+ * above infinity, so a NaN is the largest of its block and of the matrix. (XLA's CPU code may drop it from a maximum of
+ * floats.) Barriers keep each pass a loop of its own; merged, they would read all of x once more.
  */
-export function blockAmax(x: Tensor, { rows, columns }: BlockSize): Tensor {
+export function largestMagnitudes(x: Tensor, { rows, columns }: BlockSize): Magnitudes {
   const [M, N] = x.shape as [number, number];
+  const materialised = (t: Tensor): Tensor => optimizationBarrier([t])[0]!;
   let bits = x.dtype === "bfloat16" ? x.bitcast("uint16").and(0x7fff) : x.bitcast("uint32").and(0x7fffffff);
-  if (rows > 1) bits = bits.reshape([M / rows, rows, N]).maxOver(1);
+  if (rows > 1) bits = materialised(bits.reshape([M / rows, rows, N]).maxOver(1));
   if (columns > 1) {
-    if (rows > 1) bits = optimizationBarrier([bits])[0]!;
     const steps = bits.reshape([M / rows, N / columns, columns / rowStep, rowStep]).maxOver(3);
-    bits = optimizationBarrier([steps])[0]!.maxOver(2);
+    bits = materialised(materialised(steps).maxOver(2));
   }
-  return bits.bitcast(x.dtype).astype("float32");
+  // Float32 holds 15-bit integers exactly, and XLA has a fast maximum of floats but none of integers.
+  const largest = x.dtype === "bfloat16" ? bits.astype("float32").maxOver().astype("uint16") : bits.maxOver();
+  const asFloat = (t: Tensor): Tensor => t.bitcast(x.dtype).astype("float32");
+  return { ofBlocks: asFloat(bits), ofMatrix: asFloat(largest) };
 }

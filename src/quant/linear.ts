@@ -6,9 +6,9 @@ import { customVjp } from "../autodiff/index.ts";
 import { ShapeError, UserError } from "../base/errors.ts";
 import { checkpointName, type DType, showSpec, type Tensor } from "../core/index.ts";
 import { type Prepared, product } from "./gemm.ts";
-import { quantizeNvfp4 } from "./nvfp4.ts";
 import { type GemmName, type LinearPrecision, sameValues } from "./precision.ts";
 import { deriveKey, type RandomKey, type Word } from "./random.ts";
+import { asTokens, quantizeOnce } from "./shared.ts";
 
 /** Where a linear layer stands in the model, and how it computes there. */
 export interface Site {
@@ -46,20 +46,19 @@ export function linear(x: Tensor, w: Tensor, site: Site): Tensor {
     fwd: (x, w) => forward(x, w, site),
     bwd: (residuals, dy) => reverse(residuals, dy, site),
   });
-  const y = rule(x.reshape([-1, inner]), w);
+  const y = rule(asTokens(x), w);
   return y.reshape([...x.shape.slice(0, -1), w.shape[0]!]);
 }
 
 /** x [T, in], w [out, in] → y [T, out] */
 function forward(x: Tensor, w: Tensor, site: Site): { out: Tensor; residuals: Residuals } {
   const { fprop, dgrad } = site.precision;
-  const input = checkpointName(x, "linear_input");
   const weight = prepare(w.astype(x.dtype), { site, gemm: "fprop", operand: "right", contracted: 1 });
   const shared = sameValues(fprop.right, dgrad.right);
   const kept = shared ? { ...weight, values: checkpointName(weight.values, "quantization") } : weight;
-  const left = prepare(input, { site, gemm: "fprop", operand: "left", contracted: 1 });
+  const left = prepare(x, { site, gemm: "fprop", operand: "left", contracted: 1 });
   const out = product(left, kept, { contract: [1, 1], out: x.dtype });
-  return { out, residuals: { x: input, w, ...(shared && { weight: kept }) } };
+  return { out, residuals: { x, w, ...(shared && { weight: kept }) } };
 }
 
 function reverse({ x, w, weight }: Residuals, dy: Tensor, site: Site): [Tensor, Tensor] {
@@ -106,7 +105,7 @@ function prepare(x: Tensor, { site, gemm, operand, contracted }: OperandPlace): 
       `linear ${module}: the ${operand} operand of ${gemm} is rounded stochastically, so the site needs \`random\` (seed, step, microBatch)`,
     );
   }
-  return quantizeNvfp4(x, {
+  return quantizeOnce(x, {
     axis: contracted === 1 ? "row" : "col",
     block: spec.block === "16x16" ? "2d" : "1d",
     rht: rotation === "hadamard16",

@@ -11,7 +11,7 @@
  */
 import { ShapeError } from "../base/errors.ts";
 import { full, optimizationBarrier, showSpec, type Tensor, where } from "../core/index.ts";
-import { type BlockSize, blockAmax, blockStrides, blockView, padToBlocks, perBlock } from "./blocks.ts";
+import { type BlockSize, blockStrides, blockView, largestMagnitudes, padToBlocks, perBlock } from "./blocks.ts";
 import { e2m1, e4m3 } from "./formats.ts";
 import { type DerivedKey, elementNumbers, randomBits16 } from "./random.ts";
 import { rotateTokens, rotationSize } from "./rotation.ts";
@@ -62,9 +62,8 @@ export function quantizeNvfp4(x: Tensor, { axis, block, rht, rounding }: Nvfp4Op
   };
   const source = rht ? rotateTokens(padToBlocks(x, { rows: rotationSize, columns: 1 })) : x;
   const padded = padToBlocks(source, size);
-  const blockMax = blockAmax(padded, size);
-  const amax = blockMax.maxOver();
-  const { stored, encode } = blockScales(blockMax, amax);
+  const { ofBlocks, ofMatrix: amax } = largestMagnitudes(padded, size);
+  const { stored, encode } = scalesOf(ofBlocks, amax);
   const scaled = blockView(padded, size).astype("float32").mul(perBlock(encode, size));
   const elements =
     rounding === "nearest"
@@ -76,17 +75,17 @@ export function quantizeNvfp4(x: Tensor, { axis, block, rht, rounding }: Nvfp4Op
 }
 
 /**
- * Stored and encode scale of each block. They stand behind a barrier, or XLA would compute them again for each element;
- * so do the tensor's factors, whose products XLA would otherwise rearrange.
+ * Stored and encode scale of each block, from the largest magnitudes. They stand behind a barrier, or XLA would compute
+ * them again for each element.
  */
-function blockScales(blockMax: Tensor, amax: Tensor): { stored: Tensor; encode: Tensor } {
+function scalesOf(blockMax: Tensor, amax: Tensor): { stored: Tensor; encode: Tensor } {
   const one = full([], 1, "float32");
   const usable = amax.gt(0).and(amax.isFinite());
-  const tensorScale = where(usable, full([], codeRange, "float32").div(amax).min(maxFloat32), one);
-  const [S, perSixth] = optimizationBarrier([tensorScale, tensorScale.mul(1 / 6)]) as [Tensor, Tensor];
-  const [inverse] = optimizationBarrier([one.div(S)]) as [Tensor];
-  const stored = roundNearest(blockMax.mul(perSixth).min(e4m3.max), e4m3);
-  const encode = full(stored.shape, 1, "float32").div(stored.mul(inverse)).min(maxFloat32);
+  const S = where(usable, full([], codeRange, "float32").div(amax).min(maxFloat32), one);
+  const stored = roundNearest(blockMax.mul(S.mul(1 / 6)).min(e4m3.max), e4m3);
+  const encode = full(stored.shape, 1, "float32")
+    .div(stored.mul(one.div(S)))
+    .min(maxFloat32);
   const [s, e] = optimizationBarrier([stored, encode]) as [Tensor, Tensor];
   return { stored: s, encode: e };
 }
