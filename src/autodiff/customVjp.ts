@@ -4,16 +4,24 @@ import type { Op } from "../core/op.ts";
 
 interface CustomVjpParams {
   readonly numArgs: number;
-  readonly pullback: (cts: readonly (Tensor | undefined)[]) => readonly (Tensor | undefined)[];
+  readonly numOutputs: number;
+  readonly pullback: (
+    residuals: readonly Tensor[],
+    cts: readonly (Tensor | undefined)[],
+  ) => readonly (Tensor | undefined)[];
 }
 
-/** Marks outputs (inputs `numArgs…` of the marker) as having this reverse rule with respect to the first inputs. */
+/**
+ * Marks outputs as having this reverse rule. Inputs: the arguments, the outputs, the residuals; that all three are inputs
+ * lets `remat` compute them again.
+ */
 export const customVjpOp: Op<CustomVjpParams> = {
   name: "custom_vjp",
-  shape: (inputs, { numArgs }) => inputs.slice(numArgs),
-  vjp: ({ params: { pullback }, cts }) => pullback(cts),
-  lower: (_, inputs, { numArgs }) => inputs.slice(numArgs),
-  interpret: (inputs, { numArgs }) => inputs.slice(numArgs),
+  shape: (inputs, { numArgs, numOutputs }) => inputs.slice(numArgs, numArgs + numOutputs),
+  vjp: ({ inputs, params: { numArgs, numOutputs, pullback }, cts }) =>
+    pullback(inputs.slice(numArgs + numOutputs), cts),
+  lower: (_, inputs, { numArgs, numOutputs }) => inputs.slice(numArgs, numArgs + numOutputs),
+  interpret: (inputs, { numArgs, numOutputs }) => inputs.slice(numArgs, numArgs + numOutputs),
   alias: (inputs, { numArgs }, output) => inputs[numArgs + output]!,
 };
 
@@ -24,26 +32,29 @@ export interface CustomVjp<A extends readonly unknown[], R, S> {
 }
 
 /**
- * The function `fwd(...).out` with `bwd` as its derivative. Arguments are trees of Tensors; a Tensor that `fwd` only
- * captures from outside gets no gradient, so pass whatever is to be differentiated as an argument.
+ * The function `fwd(...).out` with `bwd` as its derivative. Arguments and residuals are trees of Tensors. A Tensor that
+ * `fwd` only captures from outside gets no gradient, so pass whatever is to be differentiated as an argument; whatever
+ * `bwd` reads of the forward computation belongs into the residuals.
  */
 export function customVjp<A extends readonly unknown[], R, S>({ fwd, bwd }: CustomVjp<A, R, S>): (...args: A) => R {
   return (...args) => {
     const { out, residuals } = fwd(...args);
     const argLeaves = args.map((arg) => treeLeaves<Tensor>(arg));
     const outputs = treeLeaves<Tensor>(out);
-    const pullback: CustomVjpParams["pullback"] = (cts) => {
+    const saved = treeLeaves<Tensor>(residuals);
+    const pullback: CustomVjpParams["pullback"] = (residualLeaves, cts) => {
       const ct = treeUnflatten<R>(
         out,
         outputs.map((t, i) => cts[i] ?? zeros(t.shape, t.dtype)),
       );
-      const argCts = bwd(residuals, ct) as readonly unknown[];
+      const argCts = bwd(treeUnflatten<S>(residuals, residualLeaves), ct) as readonly unknown[];
       return argLeaves.flatMap((leaves, i) => {
         const given = treeLeaves<Tensor>(argCts[i]);
         return given.length === 0 ? leaves.map(() => undefined) : given;
       });
     };
     const flat = argLeaves.flat();
-    return treeUnflatten<R>(out, apply(customVjpOp, [...flat, ...outputs], { numArgs: flat.length, pullback }));
+    const params: CustomVjpParams = { numArgs: flat.length, numOutputs: outputs.length, pullback };
+    return treeUnflatten<R>(out, apply(customVjpOp, [...flat, ...outputs, ...saved], params));
   };
 }

@@ -6,13 +6,13 @@
 import { UserError } from "../base/errors.ts";
 import { apply, optimizationBarrier, type Tensor, treeLeaves, treeUnflatten } from "../core/index.ts";
 import type { Eqn, Op } from "../core/op.ts";
-import { dotOp } from "../core/ops/dot.ts";
+import { type DotParams, dotOp } from "../core/ops/dot.ts";
 import { checkpointNameOf, copy } from "../core/ops/identity.ts";
 import { backward } from "./backward.ts";
 
 /** Which values of the forward pass are kept for the backward pass. */
 export interface RematPolicy {
-  /** Results of every contraction. */
+  /** Results of contractions without batch dims: products with weights, not attention's scores. */
   readonly dots?: boolean;
   /** Values named with `checkpointName`. */
   readonly names?: readonly string[];
@@ -29,15 +29,16 @@ interface RematParams {
 const rematOp: Op<RematParams> = {
   name: "remat",
   shape: (_, { results }) => results,
-  vjp: ({ params: { inner, numArgs, results, policy }, cts, needs }) => {
+  vjp: ({ inputs: outer, params: { inner, numArgs, results, policy }, cts, needs }) => {
     const given = cts.flatMap((ct) => ct ?? []);
-    const barrier = optimizationBarrier([...inner.slice(0, numArgs), ...given]);
+    const barrier = optimizationBarrier([...outer.slice(0, numArgs), ...given]);
     const cotangents = barrier.slice(numArgs);
     let next = 0;
     const tied = cts.map((ct) => (ct === undefined ? undefined : cotangents[next++]));
-    const args = barrier.slice(0, numArgs);
-    const inputs = [...args, ...inner.slice(numArgs)];
-    const clones = replay(results, new Map(inner.slice(0, numArgs).map((t, i) => [t, args[i]!])), policy);
+    // Outer inputs stand in for inner ones: inside another remat this marker is a copy with other inputs.
+    const inputs = inner.map((_, i) => barrier[i < numArgs ? i : -1] ?? outer[i]!);
+    const replaced = new Map(inner.flatMap((t, i) => (t === inputs[i] ? [] : [[t, inputs[i]!] as const])));
+    const clones = replay(results, replaced, policy);
     const wanted = inputs.filter((_, i) => needs[i]);
     const found = backward(clones, tied, wanted);
     let k = 0;
@@ -75,7 +76,9 @@ function replay(outputs: readonly Tensor[], replaced: Map<Tensor, Tensor>, polic
   const clones = new Map(replaced);
   const names = new Set(policy.names ?? []);
   for (const { op, params, inputs, outputs: originals } of dependents(outputs, new Set(replaced.keys())).eqns) {
-    const saved = (policy.dots && op === dotOp) || originals.some((t) => names.has(checkpointNameOf(t) ?? ""));
+    const saved =
+      (policy.dots && op === dotOp && (params as DotParams).batch[0].length === 0) ||
+      originals.some((t) => names.has(checkpointNameOf(t) ?? ""));
     const results = saved
       ? originals
       : apply(

@@ -30,4 +30,9 @@ export const commands: readonly CommandEntry[] = [
     summary: "train a byte-level BPE tokenizer on text files",
     load: async () => (await import("./tokenizer.ts")).command,
   },
+  {
+    name: "explain",
+    summary: "tell what the keys of a run mean",
+    load: async () => (await import("./explain.ts")).command,
+  },
 ];

@@ -3,6 +3,7 @@
  * reads it. Names are MaxText's where the meaning is; -1 stands for "derived", and the documentation says from what.
  */
 import { z } from "zod";
+import { type RematPolicyName, rematPolicies } from "../models/rematPolicies.ts";
 import { scheduleKinds } from "../optim/index.ts";
 import { policyNames, recipeNames } from "../quant/index.ts";
 
@@ -157,19 +158,9 @@ export const computeSettings = z.object({
     .describe("Blocks at the end that stay in BF16; -1 = what quantization says: 15 %, rounded up, or none for te_…")
     .meta({ rule: "an integer of 0 or more, or -1" }),
   remat_policy: z
-    .enum([
-      "none",
-      "full",
-      "minimal",
-      "minimal_with_context",
-      "minimal_with_quantization",
-      "minimal_with_context_and_quantization",
-      "save_qkv_proj",
-      "save_out_proj",
-    ])
+    .enum(Object.keys(rematPolicies) as [RematPolicyName, ...RematPolicyName[]])
     .default("none")
     .describe("What the backward pass recomputes instead of keeping: none keeps all, full keeps block inputs only"),
-  scan_layers: z.boolean().default(false).describe("Compile one block and loop over it, instead of a copy for each"),
 });
 
 /** The groups in the order they are shown. */

@@ -4,8 +4,18 @@
  *
  * Dims: B batch, T time, D model, N query heads, K key heads, H head dim, F mlp, V vocabulary, M = B·T tokens.
  */
-import { dot, type Tensor, take } from "../core/index.ts";
-import { causalAttention, crossEntropy, type Llama3RopeScaling, rmsNorm, rope, ropeTables, swiglu } from "../nn/index.ts";
+import { type RematPolicy, remat } from "../autodiff/index.ts";
+import { checkpointName, dot, type Tensor, take } from "../core/index.ts";
+import {
+  causalAttention,
+  crossEntropy,
+  type Llama3RopeScaling,
+  type RopeTables,
+  rmsNorm,
+  rope,
+  ropeTables,
+  swiglu,
+} from "../nn/index.ts";
 import { type LinearPrecision, linear, type RandomKey } from "../quant/index.ts";
 
 export interface LlamaConfig {
@@ -67,13 +77,25 @@ export interface LlamaOptions {
   readonly precision: (module: LlamaModule, layer: number) => LinearPrecision;
   /** For stochastic rounding; recipes without it need none. */
   readonly random?: RandomKey;
+  /** What a block keeps for the backward pass; absent: everything its reverse rules read. */
+  readonly remat?: RematPolicy;
 }
 
 /** Shapes of every parameter. */
 export function llamaShapes(config: LlamaConfig): LlamaTree<readonly number[]> {
   const { numLayers, embDim: D, mlpDim: F, numHeads, numKvHeads, headDim, vocabSize: V, tieEmbeddings } = config;
   const [q, kv] = [numHeads * headDim, numKvHeads * headDim];
-  const block = { attnNorm: [D], q: [q, D], k: [kv, D], v: [kv, D], o: [D, q], mlpNorm: [D], gate: [F, D], up: [F, D], down: [D, F] };
+  const block = {
+    attnNorm: [D],
+    q: [q, D],
+    k: [kv, D],
+    v: [kv, D],
+    o: [D, q],
+    mlpNorm: [D],
+    gate: [F, D],
+    up: [F, D],
+    down: [D, F],
+  };
   const layers = Array.from({ length: numLayers }, () => block);
   return { embed: [V, D], layers, norm: [D], ...(tieEmbeddings ? {} : { head: [V, D] }) };
 }
@@ -92,36 +114,59 @@ export function llamaStates(params: LlamaParams, tokens: Tensor, options: LlamaO
   const tables = ropeTables(tokens.shape[1]!, { headDim, theta, ...(scaling && { scaling }) });
   const states = [take(params.embed, tokens).astype(config.dtype)];
   params.layers.forEach((block, layer) => {
-    const x_BTD = states.at(-1)!;
-    const attended = x_BTD.add(attentionHalf(block, layer, rmsNorm(x_BTD, block.attnNorm, config.normEps), tables, options));
-    const mixed = mlpHalf(block, layer, rmsNorm(attended, block.mlpNorm, config.normEps), options);
-    states.push(attended.add(mixed));
+    const apply = (weights: LlamaBlock<Tensor>, x: Tensor) => llamaBlock(weights, x, { layer, tables, options });
+    states.push((options.remat ? remat(apply, options.remat) : apply)(block, states.at(-1)!));
   });
   states.push(rmsNorm(states.at(-1)!, params.norm, config.normEps));
   return states;
 }
 
-function attentionHalf(block: LlamaBlock<Tensor>, layer: number, x_BTD: Tensor, tables: ReturnType<typeof ropeTables>, options: LlamaOptions): Tensor {
-  const { numHeads: N, numKvHeads: K, headDim: H } = options.config;
+interface BlockContext {
+  readonly layer: number;
+  readonly tables: RopeTables;
+  readonly options: LlamaOptions;
+}
+
+function llamaBlock(block: LlamaBlock<Tensor>, x_BTD: Tensor, context: BlockContext): Tensor {
+  const { normEps } = context.options.config;
+  const attended = x_BTD.add(attentionHalf(block, rmsNorm(x_BTD, block.attnNorm, normEps), context));
+  return attended.add(mlpHalf(block, rmsNorm(attended, block.mlpNorm, normEps), context));
+}
+
+function attentionHalf(block: LlamaBlock<Tensor>, x_BTD: Tensor, context: BlockContext): Tensor {
+  const { numHeads: N, numKvHeads: K, headDim: H } = context.options.config;
   const [B, T] = x_BTD.shape as [number, number, number];
-  const project = projector(layer, options);
-  const q_BTNH = rope(project("attn.q", x_BTD, block.q).reshape([B, T, N, H]), tables);
-  const k_BTKH = rope(project("attn.k", x_BTD, block.k).reshape([B, T, K, H]), tables);
+  const project = projector(context);
+  const q_BTNH = rope(project("attn.q", x_BTD, block.q).reshape([B, T, N, H]), context.tables);
+  const k_BTKH = rope(project("attn.k", x_BTD, block.k).reshape([B, T, K, H]), context.tables);
   const v_BTKH = project("attn.v", x_BTD, block.v).reshape([B, T, K, H]);
   const mixed_BTNH = causalAttention({ q: q_BTNH, k: k_BTKH, v: v_BTKH });
   return project("attn.o", mixed_BTNH.reshape([B, T, N * H]), block.o);
 }
 
-function mlpHalf(block: LlamaBlock<Tensor>, layer: number, x_BTD: Tensor, options: LlamaOptions): Tensor {
-  const project = projector(layer, options);
+function mlpHalf(block: LlamaBlock<Tensor>, x_BTD: Tensor, context: BlockContext): Tensor {
+  const project = projector(context);
   const hidden_BTF = swiglu(project("mlp.gate", x_BTD, block.gate), project("mlp.up", x_BTD, block.up));
   return project("mlp.down", hidden_BTF, block.down);
 }
 
+/** What remat policies call the results of the linear layers: MaxText's names. */
+const checkpointNames: Readonly<Record<LlamaModule, string>> = {
+  "attn.q": "query_proj",
+  "attn.k": "key_proj",
+  "attn.v": "value_proj",
+  "attn.o": "out_proj",
+  "mlp.gate": "mlpwi_0",
+  "mlp.up": "mlpwi_1",
+  "mlp.down": "mlpwo",
+};
+
 /** `linear` at a module of a layer, under its precision. */
-function projector(layer: number, { precision, random }: LlamaOptions) {
-  return (module: LlamaModule, x: Tensor, w: Tensor): Tensor =>
-    linear(x, w, { module, layer, precision: precision(module, layer), ...(random && { random }) });
+function projector({ layer, options: { precision, random } }: BlockContext) {
+  return (module: LlamaModule, x: Tensor, w: Tensor): Tensor => {
+    const y = linear(x, w, { module, layer, precision: precision(module, layer), ...(random && { random }) });
+    return checkpointName(y, checkpointNames[module]);
+  };
 }
 
 /** tokens [B, T] int32 → the hidden states that the head reads, [B, T, D] in the compute dtype. */
@@ -152,7 +197,11 @@ export interface LlamaLoss {
 }
 
 /** Masked next-token loss: the sum over tokens that count, divided by their number. */
-export function llamaLoss(params: LlamaParams, { tokens, targets, weights }: LlamaBatch, options: LlamaOptions): LlamaLoss {
+export function llamaLoss(
+  params: LlamaParams,
+  { tokens, targets, weights }: LlamaBatch,
+  options: LlamaOptions,
+): LlamaLoss {
   const { embDim } = options.config;
   const hidden = llamaHidden(params, tokens, options).reshape([-1, embDim]);
   const head = params.head ?? params.embed;
@@ -160,4 +209,3 @@ export function llamaLoss(params: LlamaParams, { tokens, targets, weights }: Lla
   const loss = sums.lossSum.div(sums.totalWeight.max(1));
   return { loss, ...sums };
 }
-

@@ -9,7 +9,7 @@
  */
 import { customVjp } from "../autodiff/index.ts";
 import { ShapeError } from "../base/errors.ts";
-import { concat, dot, iota, pad, showSpec, type Tensor, where } from "../core/index.ts";
+import { checkpointName, concat, dot, iota, pad, showSpec, type Tensor, where } from "../core/index.ts";
 
 export interface AttentionInputs {
   /** [B, T, N, H] */
@@ -59,13 +59,19 @@ function attendHeads(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): Te
   const attend = customVjp({
     fwd: (q: Tensor, k: Tensor, v: Tensor) => {
       const parts = headRanges(q, options).map((range) => forward(range.of(q), range.of(k), range.of(v), options));
-      const out = concat(
-        parts.map((part) => part.out),
-        0,
+      const out = checkpointName(
+        concat(
+          parts.map((part) => part.out),
+          0,
+        ),
+        "context",
       );
-      const logSumExp = concat(
-        parts.map((part) => part.logSumExp),
-        0,
+      const logSumExp = checkpointName(
+        concat(
+          parts.map((part) => part.logSumExp),
+          0,
+        ),
+        "context",
       );
       return { out, residuals: { q, k, v, out, logSumExp } };
     },

@@ -65,7 +65,6 @@ describe("showConfig", () => {
       first_layers_bf16=0
       last_layers_bf16=0
       remat_policy=none
-      scan_layers=false
       "
     `);
     const lines = showConfig(config())
@@ -87,7 +86,7 @@ describe("explain", () => {
       "
     `);
     expect(explain("base_emb_dim")).toContain("Also written base_emb_dim");
-    expect(explain("scan_layers")).toContain("Must be true or false. Default: false");
+    expect(explain("enable_checkpointing")).toContain("Must be true or false. Default: true");
     expect(() => explain("learnig_rate")).toThrow("did you mean learning_rate?");
   });
 
