@@ -5,6 +5,7 @@
 import { closeSync, fstatSync, fsyncSync, mkdirSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
 import { HalfbyteError } from "../base/errors.ts";
+import type { RunSummary } from "./compare.ts";
 import type { EvalRecord, StepRecord } from "./stepLine.ts";
 
 /** What happened, without its time. Fields beside these are kept. */
@@ -17,11 +18,32 @@ export type RunEvent =
       readonly config: Readonly<Record<string, unknown>>;
       readonly parameters: number;
       readonly flopsPerToken: number;
+      /** Measured BF16 matrix peak of a device, what MFU is a fraction of. */
+      readonly peakFlopsPerSecond?: number;
+      /** What every linear layer computes in, a row for blocks and modules that are alike. */
+      readonly precision?: readonly object[];
+    }
+  | {
+      readonly type: "compile";
+      readonly program: string;
+      readonly seconds: number;
+      /** Bytes on a device, as the compiler planned them. */
+      readonly memory: Readonly<Record<string, number>>;
     }
   | ({ readonly type: "step" } & StepRecord)
   | ({ readonly type: "eval" } & EvalRecord)
+  /** A step that changed nothing because something in it was not finite. */
+  | {
+      readonly type: "skip";
+      readonly step: number;
+      readonly skippedInARow: number;
+      /** Names of what was not finite. */
+      readonly tensors: readonly string[];
+      readonly message: string;
+    }
   | { readonly type: "checkpoint"; readonly step: number; readonly path: string; readonly seconds: number }
   | { readonly type: "sample"; readonly step: number; readonly prompt: string; readonly text: string }
+  | ({ readonly type: "summary"; readonly step: number; readonly peakRssBytes: number } & RunSummary)
   | { readonly type: "note"; readonly message: string }
   | {
       readonly type: "end";

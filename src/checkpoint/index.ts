@@ -1,0 +1,19 @@
+/**
+ * Checkpoints: arrays in, folders that are whole or absent out, and back to the bit.
+ * Another thing to save with a run is a field of `Progress` or an entry of the optimizer's file (trainingCheckpoint.ts).
+ */
+export { type HfLlama, loadHfLlama } from "./hfLlama.ts";
+export { makeRunFolder, notWritable, type RunFolder, reasonOf, runFolder, writing } from "./runFolder.ts";
+export { openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
+export {
+  type CheckpointArrays,
+  type CheckpointPlace,
+  checkpointPath,
+  type LoadedCheckpoint,
+  listCheckpoints,
+  loadCheckpoint,
+  newestCheckpoint,
+  notFiniteAt,
+  type Progress,
+  saveCheckpoint,
+} from "./trainingCheckpoint.ts";

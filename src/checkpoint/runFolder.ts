@@ -1,0 +1,59 @@
+/** Where a run keeps its things: BASE/RUN/{config.json, events.jsonl, tokenizer/, checkpoints/}. */
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { HalfbyteError } from "../base/errors.ts";
+
+export interface RunFolder {
+  readonly path: string;
+  /** The resolved keys. */
+  readonly config: string;
+  readonly events: string;
+  readonly tokenizer: string;
+  readonly checkpoints: string;
+}
+
+export function runFolder(base: string, run: string): RunFolder {
+  const path = join(base, run);
+  return {
+    path,
+    config: join(path, "config.json"),
+    events: join(path, "events.jsonl"),
+    tokenizer: join(path, "tokenizer"),
+    checkpoints: join(path, "checkpoints"),
+  };
+}
+
+/** Makes the folder. @throws HalfbyteError where it can't be made */
+export function makeRunFolder({ path }: RunFolder): void {
+  writing(path, () => mkdirSync(path, { recursive: true }));
+}
+
+/** Runs `action`, turning what the system says of a file into one sentence. */
+export function writing<T>(path: string, action: () => T): T {
+  try {
+    return action();
+  } catch (error) {
+    throw notWritable(path, error);
+  }
+}
+
+/** What the system says against writing a path, as a sentence; any other error as it is. */
+export function notWritable(path: string, cause: unknown): unknown {
+  if (cause instanceof HalfbyteError || !(cause instanceof Error && "syscall" in cause)) return cause;
+  return new HalfbyteError("E_WRITE", `${path}: can't be written (${reasonOf(cause)})`, { cause });
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOSPC: "no space left on the disk",
+  EDQUOT: "the disk quota is used up",
+  EFBIG: "the file would be larger than is allowed",
+  EACCES: "permission denied",
+  EPERM: "not permitted",
+  EROFS: "the file system is read-only",
+  ENOTDIR: "a part of the path is a file",
+};
+
+export function reasonOf(error: unknown): string {
+  const { code = "", message = String(error) } = error as { code?: string; message?: string };
+  return reasons[code] ?? message;
+}

@@ -1,0 +1,185 @@
+/**
+ * Checkpoints of a training run: step-00000010/{params.safetensors, optimizer.safetensors, state.json, manifest.json}.
+ * Tensors lie per layer under Hugging Face's names, moments with "mu." and "nu." in front. What is not finite is never
+ * saved, and what is damaged never loaded.
+ */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { rm } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+import { HalfbyteError, UserError } from "../base/errors.ts";
+import { type HostArray, treeMap } from "../core/index.ts";
+import { checkHfTensors, hfNames, llamaFromHf, llamaToHf } from "../models/hfMapping.ts";
+import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
+import type { DeviceArray } from "../pjrt/index.ts";
+import { notWritable } from "./runFolder.ts";
+import { type LazyArray, openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
+import { faultOf, removeLeftovers, writeJson, writeWholeFolder } from "./wholeFolder.ts";
+
+/** The arrays of a checkpoint: float32 parameters and moments, and the number of updates (int32 scalar). */
+export interface CheckpointArrays<Leaf> {
+  readonly params: LlamaTree<Leaf>;
+  readonly optimizer: { readonly count: Leaf; readonly mu: LlamaTree<Leaf>; readonly nu: LlamaTree<Leaf> };
+}
+
+const progressSchema = z.object({
+  format: z.literal(1),
+  /** Steps done; the next one is step + 1, and data and random draws follow from it. */
+  step: z.int().nonnegative(),
+  /** Steps that were skipped because something was not finite: since the last good one, and in all. */
+  skippedInARow: z.int().nonnegative(),
+  skippedSteps: z.int().nonnegative(),
+  /** Fingerprints of what the bits of the run depend on beside its settings. */
+  data: z.record(z.string(), z.union([z.string(), z.number()])),
+  /** What computed it: recipe, policy and the versions of the programs. */
+  provenance: z.record(z.string(), z.unknown()),
+});
+
+/** What a checkpoint knows beside its arrays: state.json. */
+export type Progress = Omit<z.infer<typeof progressSchema>, "format">;
+
+export interface CheckpointPlace {
+  readonly step: number;
+  readonly path: string;
+}
+
+export function checkpointPath(checkpoints: string, step: number): string {
+  return join(checkpoints, `step-${String(step).padStart(8, "0")}`);
+}
+
+/** The checkpoints in a folder by step, whole or not. */
+export function listCheckpoints(checkpoints: string): CheckpointPlace[] {
+  if (!existsSync(checkpoints)) return [];
+  return readdirSync(checkpoints)
+    .flatMap((name) => {
+      const [, step] = /^step-(\d+)$/.exec(name) ?? [];
+      return step === undefined ? [] : [{ step: Number(step), path: join(checkpoints, name) }];
+    })
+    .sort((a, b) => a.step - b.step);
+}
+
+/**
+ * The newest checkpoint that is whole, or undefined. @param onDamaged told of newer ones that are not, and why
+ */
+export async function newestCheckpoint(
+  checkpoints: string,
+  onDamaged: (place: CheckpointPlace, fault: string) => void,
+): Promise<CheckpointPlace | undefined> {
+  for (const place of listCheckpoints(checkpoints).reverse()) {
+    const fault = await faultOf(place.path);
+    if (fault === undefined) return place;
+    onDamaged(place, fault);
+  }
+  return undefined;
+}
+
+/**
+ * Saves a checkpoint, on disk when this resolves, and deletes older ones beyond `keep`. Device arrays are fetched one by
+ * one. @throws HalfbyteError where a value is not finite or the disk refuses; earlier checkpoints stay as they were
+ */
+export async function saveCheckpoint(
+  checkpoints: string,
+  arrays: CheckpointArrays<DeviceArray | HostArray>,
+  progress: Progress,
+  keep?: number,
+): Promise<CheckpointPlace> {
+  const path = checkpointPath(checkpoints, progress.step);
+  const { params, optimizer } = arrays;
+  const moments = (name: string, tree: LlamaTree<DeviceArray | HostArray>) =>
+    llamaToHf(tree).map(([key, leaf]) => finiteEntry(`${name}.${key}`, leaf));
+  try {
+    await removeLeftovers(checkpoints);
+    await writeWholeFolder(path, async (folder) => ({
+      "params.safetensors": await writeSafetensors(
+        join(folder, "params.safetensors"),
+        llamaToHf(params).map(([key, leaf]) => finiteEntry(key, leaf)),
+        { format: "pt" },
+      ),
+      "optimizer.safetensors": await writeSafetensors(join(folder, "optimizer.safetensors"), [
+        finiteEntry("count", optimizer.count),
+        ...moments("mu", optimizer.mu),
+        ...moments("nu", optimizer.nu),
+      ]),
+      "state.json": await writeJson(join(folder, "state.json"), { format: 1, ...progress }),
+    }));
+    await deleteOlder(checkpoints, progress.step, keep);
+  } catch (error) {
+    throw notWritable(path, error);
+  }
+  return { step: progress.step, path };
+}
+
+/** Keeps the `keep` newest up to `step`, and drops newer ones: a run that went back writes them again. */
+async function deleteOlder(checkpoints: string, step: number, keep: number | undefined): Promise<void> {
+  const places = listCheckpoints(checkpoints);
+  const newer = places.filter((place) => place.step > step);
+  const older = keep === undefined ? [] : places.filter((place) => place.step <= step).slice(0, -keep);
+  for (const { path } of [...newer, ...older]) await rm(path, { recursive: true, force: true });
+}
+
+/** An array to write that is fetched, and looked through, when its turn comes. */
+function finiteEntry(name: string, array: DeviceArray | HostArray): [string, LazyArray] {
+  const { shape, dtype } = array;
+  const load = async () => {
+    const host = "data" in array ? array : await array.toHost();
+    const index = host.dtype === "float32" ? notFiniteAt(host.data as Float32Array) : -1;
+    if (index >= 0) {
+      const problem = `value ${index} of ${name} is ${host.data[index]}`;
+      throw new HalfbyteError("E_NOT_FINITE", `not saved: ${problem}; a state that is not finite can't be resumed`);
+    }
+    return host;
+  };
+  return [name, { shape, dtype, load }];
+}
+
+/** Index of the first value that is NaN or infinite, or -1. */
+export function notFiniteAt(values: Float32Array): number {
+  for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i])) return i;
+  return -1;
+}
+
+export interface LoadedCheckpoint extends CheckpointArrays<HostArray> {
+  readonly progress: Progress;
+}
+
+/** Loads a checkpoint, to the bit. @throws UserError where it does not hold a state of this model */
+export async function loadCheckpoint(path: string, config: LlamaConfig): Promise<LoadedCheckpoint> {
+  const progress = readProgress(join(path, "state.json"));
+  const params = await withFile(join(path, "params.safetensors"), async (file) => {
+    checkHfTensors(config, file.tensors);
+    return llamaFromHf(config, (name) => readFinite(file, name));
+  });
+  const optimizer = await withFile(join(path, "optimizer.safetensors"), async (file) => {
+    const moments = async (name: string): Promise<LlamaTree<HostArray>> => {
+      const arrays = new Map<string, HostArray>();
+      for (const [, key] of llamaToHf(hfNames(config))) arrays.set(key, await readFinite(file, `${name}.${key}`));
+      return treeMap((key: string) => arrays.get(key), hfNames(config));
+    };
+    return { count: await file.read("count"), mu: await moments("mu"), nu: await moments("nu") };
+  });
+  return { params, optimizer, progress };
+}
+
+async function readFinite(file: SafetensorsFile, name: string): Promise<HostArray> {
+  const array = await file.read(name);
+  if (array.dtype !== "float32")
+    throw new UserError("E_CHECKPOINT", `${file.path}: "${name}" is ${array.dtype}, not float32`);
+  const index = notFiniteAt(array.data as Float32Array);
+  if (index < 0) return array;
+  throw new UserError("E_CHECKPOINT", `${file.path}: value ${index} of "${name}" is ${array.data[index]}`);
+}
+
+async function withFile<T>(path: string, use: (file: SafetensorsFile) => Promise<T>): Promise<T> {
+  const file = await openSafetensors(path);
+  return use(file).finally(() => file.close());
+}
+
+function readProgress(path: string): Progress {
+  const parsed = progressSchema.safeParse(JSON.parse(readFileSync(path, "utf8")));
+  if (!parsed.success) {
+    const issue = parsed.error.issues[0]!;
+    throw new UserError("E_CHECKPOINT", `${path}: ${issue.path.join(".")}: ${issue.message}`);
+  }
+  const { format: _, ...progress } = parsed.data;
+  return progress;
+}

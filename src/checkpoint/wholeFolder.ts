@@ -1,0 +1,119 @@
+/**
+ * Folders that are whole or not there: filled under a temporary name beside their place, with a manifest of sizes and
+ * hashes written last, flushed, then renamed.
+ */
+import { createHash } from "node:crypto";
+import { createReadStream, existsSync, readdirSync, readFileSync } from "node:fs";
+import { mkdir, open, rename, rm } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
+import { z } from "zod";
+
+const manifestName = "manifest.json";
+
+const manifestSchema = z.object({
+  format: z.literal(1),
+  files: z.record(z.string(), z.object({ bytes: z.int().nonnegative(), sha256: z.string() })),
+});
+
+export type FileRecord = z.infer<typeof manifestSchema>["files"][string];
+
+const temporaryName = (folder: string) => join(dirname(folder), `.${basename(folder)}.tmp-${process.pid}`);
+const temporaryPattern = /^\..+\.(tmp|old)-(\d+)$/;
+
+/**
+ * Fills a folder by `fill`, which gets the temporary folder and returns what it wrote, and puts it in place. A folder of
+ * that name is replaced. Where anything fails nothing has changed.
+ */
+export async function writeWholeFolder(
+  folder: string,
+  fill: (folder: string) => Promise<Readonly<Record<string, FileRecord>>>,
+): Promise<void> {
+  const temporary = temporaryName(folder);
+  const parent = dirname(folder);
+  await mkdir(parent, { recursive: true });
+  try {
+    await rm(temporary, { recursive: true, force: true });
+    await mkdir(temporary);
+    const files = await fill(temporary);
+    await writeJson(join(temporary, manifestName), { format: 1, files });
+    await flush(temporary);
+    // Renaming onto a folder is not possible. If the process dies in between, both are there under other names.
+    const old = `${parent}/.${basename(folder)}.old-${process.pid}`;
+    if (existsSync(folder)) await rename(folder, old);
+    await rename(temporary, folder);
+    await flush(parent);
+    await rm(old, { recursive: true, force: true });
+  } catch (error) {
+    await rm(temporary, { recursive: true, force: true }).catch(() => {});
+    throw error;
+  }
+}
+
+/** Writes JSON and flushes it; returns its size and hash. */
+export async function writeJson(path: string, value: unknown): Promise<FileRecord> {
+  const text = Buffer.from(`${JSON.stringify(value, null, 2)}\n`);
+  const file = await open(path, "w");
+  try {
+    await file.writeFile(text);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  return { bytes: text.length, sha256: createHash("sha256").update(text).digest("hex") };
+}
+
+/** Makes what a folder holds (names, not contents) outlast a power cut. */
+async function flush(folder: string): Promise<void> {
+  const handle = await open(folder, "r");
+  await handle.sync().finally(() => handle.close());
+}
+
+/** Why a folder is not whole: its manifest is missing or a file is not what it says. undefined where it is whole. */
+export async function faultOf(folder: string): Promise<string | undefined> {
+  let manifest: unknown;
+  try {
+    manifest = JSON.parse(readFileSync(join(folder, manifestName), "utf8"));
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ENOENT"
+      ? `it has no ${manifestName}`
+      : `${manifestName} is damaged`;
+  }
+  const parsed = manifestSchema.safeParse(manifest);
+  if (!parsed.success) return `${manifestName} is damaged`;
+  for (const [name, { bytes, sha256 }] of Object.entries(parsed.data.files)) {
+    const found = await measure(join(folder, name)).catch(() => undefined);
+    if (found === undefined) return `${name} is missing`;
+    if (found.bytes !== bytes) return `${name} has ${found.bytes} bytes instead of ${bytes}`;
+    if (found.sha256 !== sha256) return `${name} has changed since it was written (its hash differs)`;
+  }
+  return undefined;
+}
+
+async function measure(path: string): Promise<FileRecord> {
+  const hash = createHash("sha256");
+  let bytes = 0;
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) {
+    hash.update(chunk as Buffer);
+    bytes += (chunk as Buffer).length;
+  }
+  return { bytes, sha256: hash.digest("hex") };
+}
+
+/** Removes what processes that died while writing left in `parent`. */
+export async function removeLeftovers(parent: string): Promise<void> {
+  if (!existsSync(parent)) return;
+  for (const name of readdirSync(parent)) {
+    const pid = temporaryPattern.exec(name)?.[2];
+    if (pid === undefined || (Number(pid) !== process.pid && isAlive(Number(pid)))) continue;
+    await rm(join(parent, name), { recursive: true, force: true });
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
+}

@@ -1,0 +1,64 @@
+/** Validation: the loss of all held-out tokens together, computed as training's forward pass computes. */
+import type { Tensor } from "../core/index.ts";
+import type { ValidationBatches } from "../data/index.ts";
+import { disposeTree, fetchTree, jit } from "../jit/index.ts";
+import { bitsPerByte } from "../metrics/index.ts";
+import type { LlamaTree } from "../models/llama.ts";
+import { type LlamaOptions, type LlamaParams, llamaLoss } from "../models/llama.ts";
+import type { Client, DeviceArray } from "../pjrt/index.ts";
+
+export interface Evaluation {
+  /** Nats per token: the sum over all tokens by their number, whatever the batches. */
+  readonly loss: number;
+  readonly bitsPerByte: number;
+  readonly validTokens: number;
+  readonly seconds: number;
+}
+
+export interface Evaluator {
+  /** @param maxBatches default: all */
+  evaluate(params: LlamaTree<DeviceArray>, batches: ValidationBatches, maxBatches?: number): Promise<Evaluation>;
+  dispose(): void;
+}
+
+interface EvalBatch {
+  readonly tokens: Tensor;
+  readonly targets: Tensor;
+  readonly weights: Tensor;
+}
+
+/** Compiles at the first use. */
+export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
+  const sums = jit(
+    (params: LlamaParams, batch: EvalBatch) => {
+      const { lossSum, totalWeight } = llamaLoss(params, batch, model);
+      return { lossSum, totalWeight };
+    },
+    { name: "evaluate", ...(client && { client }) },
+  );
+  return {
+    async evaluate(params, batches, maxBatches = batches.batches) {
+      const start = performance.now();
+      let nats = 0;
+      let validTokens = 0;
+      let bytes = 0;
+      const count = Math.min(maxBatches, batches.batches);
+      for (let index = 0; index < count; index++) {
+        const { tokens, targets, mask, targetBytes } = batches.batchAt(index);
+        const result = await sums(params, { tokens, targets, weights: mask });
+        const { lossSum, totalWeight } = await fetchTree(result);
+        disposeTree(result);
+        nats += Number(lossSum.data[0]);
+        validTokens += Number(totalWeight.data[0]);
+        bytes += targetBytes;
+      }
+      return {
+        loss: nats / validTokens,
+        bitsPerByte: bitsPerByte(nats, bytes),
+        validTokens,
+        seconds: (performance.now() - start) / 1000,
+      };
+    },
+    dispose: () => sums.dispose(),
+  };
+}

@@ -1,0 +1,59 @@
+/** What a run shall do, in the terms of the stages it uses. The command line makes it from a configuration. */
+
+import { type LlamaConfig, llamaModules, llamaShapes } from "../models/llama.ts";
+import type { AdamWSettings, Schedule } from "../optim/index.ts";
+import type { LinearShape, PrecisionPlan } from "../quant/index.ts";
+
+export interface RunPlan {
+  readonly model: LlamaConfig;
+  /** How every linear layer computes. */
+  readonly precision: PrecisionPlan;
+  readonly optimizer: AdamWSettings;
+  /** Step n, from 1, uses `learningRate(schedule, n)`. */
+  readonly schedule: Schedule;
+  /** Largest global gradient norm; 0 for no clipping. */
+  readonly clippingThreshold: number;
+  /** B: sequences in a batch. */
+  readonly batchSize: number;
+  /** T: tokens in a sequence. */
+  readonly sequenceLength: number;
+  /** The last step's number. */
+  readonly steps: number;
+  /** Steps between validations; absent: one after the last step only. */
+  readonly evalInterval?: number;
+  /** Batches of a validation; absent: all. */
+  readonly evalSteps?: number;
+  /** Absent: nothing is saved. */
+  readonly checkpoints?: CheckpointPlan;
+  readonly seeds: { readonly initWeights: number; readonly rounding: number };
+  /** Steps in a row that may be skipped because something in them was not finite. */
+  readonly maxSkippedSteps: number;
+}
+
+export interface CheckpointPlan {
+  /** Steps between checkpoints; one is saved at the end in any case. */
+  readonly period: number;
+  /** How many stay; absent: all. */
+  readonly keep?: number;
+}
+
+export const defaultMaxSkippedSteps = 10;
+
+/** [out, in] of each linear layer of a block, by its module. */
+export function linearShapesOf(config: LlamaConfig): LinearShape[] {
+  const block = llamaShapes(config).layers[0]!;
+  return llamaModules.map((module) => {
+    const [outDim, inDim] = block[module.slice(module.indexOf(".") + 1) as keyof typeof block] as [number, number];
+    return { module, outDim, inDim };
+  });
+}
+
+/** Parameters of the model: weights that training changes. A tied embedding counts once. */
+export function countParameters(config: LlamaConfig): number {
+  const { layers, ...others } = llamaShapes(config);
+  const shapes = [
+    ...layers.flatMap((block) => Object.values(block)),
+    ...Object.values(others),
+  ] as (readonly number[])[];
+  return shapes.reduce((sum, shape) => sum + shape.reduce((a, b) => a * b, 1), 0);
+}

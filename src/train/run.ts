@@ -1,0 +1,192 @@
+/** A run from beginning to end: state, compiled step, loop, checkpoints, events, sample, summary. */
+import {
+  type CheckpointPlace,
+  type LoadedCheckpoint,
+  makeRunFolder,
+  type RunFolder,
+  saveCheckpoint,
+  writing,
+} from "../checkpoint/index.ts";
+import { spec, treeMap } from "../core/index.ts";
+import type { Dataset } from "../data/index.ts";
+import { disposeTree, jit, putTree } from "../jit/index.ts";
+import { EventLog, type EventOf, flopsPerToken, type RunEvent, type RunSummary } from "../metrics/index.ts";
+import type { LlamaOptions } from "../models/llama.ts";
+import { type Client, type DeviceArray, defaultClient } from "../pjrt/index.ts";
+import { type Evaluation, makeEvaluator } from "./evaluate.ts";
+import { type Done, type LoopResult, type StateHolder, stepScalars, trainLoop } from "./loop.ts";
+import { machinePeak } from "./machinePeak.ts";
+import { countParameters, type RunPlan } from "./plan.ts";
+import { precisionLines } from "./precisionSummary.ts";
+import { dataIdentity, provenanceOf, refuseOtherData } from "./runRecord.ts";
+import { initialState, type TrainState } from "./state.ts";
+import { makeTrainStep } from "./step.ts";
+import type { StopRequest, StopSignal } from "./stop.ts";
+import { summarise } from "./summary.ts";
+import { writeText } from "./textSample.ts";
+
+export interface RunInput {
+  /** For people: "bf16". */
+  readonly name: string;
+  readonly plan: RunPlan;
+  readonly data: Dataset;
+  readonly folder: RunFolder;
+  /** The resolved keys, for the record. */
+  readonly keys: Readonly<Record<string, unknown>>;
+  /** Where the run goes on; absent: from the beginning. */
+  readonly resume?: LoadedCheckpoint;
+  readonly stop: StopRequest;
+  /** Hears every event; all are in the run's events.jsonl too. */
+  readonly onEvent: (event: RunEvent) => void;
+  /** What the text sample at the end begins with. Default: the beginning of a document. */
+  readonly samplePrompt?: string;
+  readonly client?: Client;
+}
+
+export interface RunOutcome {
+  readonly step: number;
+  /** Set: it ended early, on this signal. */
+  readonly stoppedBy: StopSignal | undefined;
+  /** The checkpoint it ended with. */
+  readonly saved: CheckpointPlace | undefined;
+  readonly evaluation: Evaluation | undefined;
+  readonly summary: RunSummary;
+}
+
+/** @throws HalfbyteError where it can't go on (the events say so too), UserError before anything is compiled */
+export async function runTraining(input: RunInput): Promise<RunOutcome> {
+  const { folder, resume } = input;
+  if (resume) refuseOtherData(resume.progress.data, input.data, folder.path);
+  makeRunFolder(folder);
+  const log = writing(folder.events, () => new EventLog(folder.events));
+  const begin = performance.now();
+  const steps: EventOf<"step">[] = [];
+  const run: RunContext = {
+    ...input,
+    client: input.client ?? defaultClient(),
+    flopsPerToken: flopsPerToken(input.plan.model, input.plan.sequenceLength),
+    steps,
+    seconds: () => (performance.now() - begin) / 1000,
+    emit: (event) => {
+      log.write(event);
+      if (event.type === "step") steps.push(event);
+      input.onEvent(event);
+    },
+  };
+  try {
+    const outcome = await train(run);
+    const reason = outcome.stoppedBy === undefined ? "done" : "interrupted";
+    run.emit({ type: "end", step: outcome.step, reason, seconds: run.seconds() });
+    return outcome;
+  } catch (error) {
+    const step = steps.at(-1)?.step ?? resume?.progress.step ?? 0;
+    const message = error instanceof Error ? error.message : String(error);
+    try {
+      run.emit({ type: "end", step, reason: "failed", seconds: run.seconds(), message });
+    } catch {
+      // The disk may be the reason; what is thrown says it.
+    }
+    throw error;
+  } finally {
+    log.close();
+  }
+}
+
+interface RunContext extends RunInput {
+  readonly client: Client;
+  readonly flopsPerToken: number;
+  /** The steps done so far. */
+  readonly steps: readonly EventOf<"step">[];
+  readonly seconds: () => number;
+  readonly emit: (event: RunEvent) => void;
+}
+
+async function train(run: RunContext): Promise<RunOutcome> {
+  const { plan, resume, client, stop, emit } = run;
+  const peak = await machinePeak(client);
+  const done: Done = resume?.progress ?? { step: 0, skippedInARow: 0, skippedSteps: 0 };
+  emit({
+    type: "start",
+    step: done.step,
+    config: run.keys,
+    parameters: countParameters(plan.model),
+    flopsPerToken: run.flopsPerToken,
+    peakFlopsPerSecond: peak.flopsPerSecond,
+    precision: precisionLines(plan),
+  });
+  const model: LlamaOptions = { config: plan.model, precision: plan.precision.precision };
+  const { optimizer, clippingThreshold, seeds } = plan;
+  const step = jit(makeTrainStep({ ...model, optimizer, clippingThreshold, roundingSeed: seeds.rounding }), {
+    donate: [0],
+    name: "train_step",
+    client,
+  });
+  const evaluator = makeEvaluator(model, client);
+  const holder: StateHolder = { state: await firstState(run) };
+  try {
+    if (done.step < plan.steps) await compileStep(step, holder.state, run);
+    const result = await trainLoop({ ...run, step, evaluator, holder, done, ...saver(run) });
+    if (stop.signal === undefined) await emitSample(run, model, holder.state, result);
+    return finish(run, result, peak.flopsPerSecond);
+  } finally {
+    disposeTree(holder.state);
+    step.dispose();
+    evaluator.dispose();
+  }
+}
+
+async function firstState({ plan, resume, client }: RunContext): Promise<TrainState<DeviceArray>> {
+  const host = resume
+    ? { params: resume.params, optimizer: resume.optimizer }
+    : initialState(plan.model, plan.seeds.initWeights);
+  return (await putTree(host, client)) as TrainState<DeviceArray>;
+}
+
+/** Before the first step, so that its time is told apart. */
+async function compileStep(
+  step: { compile(...specs: readonly unknown[]): Promise<{ memoryStats(): object }> },
+  state: TrainState<DeviceArray>,
+  { plan, emit }: RunContext,
+): Promise<void> {
+  const begin = performance.now();
+  const tokens = spec([plan.batchSize, plan.sequenceLength], "int32");
+  const specs = treeMap<object>(({ shape, dtype }: DeviceArray) => spec(shape, dtype), state);
+  const executable = await step.compile(specs, { tokens, targets: tokens }, stepScalars(plan, 1));
+  const seconds = (performance.now() - begin) / 1000;
+  emit({ type: "compile", program: "train_step", seconds, memory: { ...executable.memoryStats() } });
+}
+
+/** How the loop saves, where the plan wants checkpoints. */
+function saver({ plan, data, folder, client, emit }: RunContext) {
+  const { checkpoints } = plan;
+  if (checkpoints === undefined) return {};
+  const identity = { data: dataIdentity(data), provenance: provenanceOf(plan, client) };
+  const save = async (state: TrainState<DeviceArray>, done: Done): Promise<CheckpointPlace> => {
+    const begin = performance.now();
+    const place = await saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, checkpoints.keep);
+    emit({ type: "checkpoint", ...place, seconds: (performance.now() - begin) / 1000 });
+    return place;
+  };
+  return { save };
+}
+
+async function emitSample(
+  { data, plan, samplePrompt: prompt = "", emit }: RunContext,
+  model: LlamaOptions,
+  { params }: TrainState<DeviceArray>,
+  { done }: LoopResult,
+): Promise<void> {
+  const { tokenizer } = data;
+  if (tokenizer === undefined) return;
+  const text = await writeText({ model, params, tokenizer, sequenceLength: plan.sequenceLength, prompt });
+  emit({ type: "sample", step: done.step, prompt, text });
+}
+
+function finish(run: RunContext, { done, saved, evaluation }: LoopResult, peakFlopsPerSecond: number): RunOutcome {
+  const { name, steps, stop, emit } = run;
+  const summary = summarise({ ...run, steps, evaluation, name, peakFlopsPerSecond, seconds: run.seconds() });
+  if (stop.signal === undefined) {
+    emit({ type: "summary", step: done.step, peakRssBytes: process.resourceUsage().maxRSS * 1024, ...summary });
+  }
+  return { step: done.step, stoppedBy: stop.signal, saved, evaluation, summary };
+}

@@ -1,0 +1,62 @@
+/** What a run carries from step to step, and how it begins. */
+import { type HostArray, hostArray, type Spec, type Tensor, treeMap } from "../core/index.ts";
+import { hashInts, hashString, mix32 } from "../data/hash.ts";
+import { llamaSpecs } from "../models/hfMapping.ts";
+import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
+
+export interface OptimizerState<Leaf> {
+  /** int32 scalar: updates made; skipped steps do not count. */
+  readonly count: Leaf;
+  readonly mu: LlamaTree<Leaf>;
+  readonly nu: LlamaTree<Leaf>;
+}
+
+/** Float32 masters and moments. */
+export interface TrainState<Leaf = Tensor> {
+  readonly params: LlamaTree<Leaf>;
+  readonly optimizer: OptimizerState<Leaf>;
+}
+
+const initialStd = 0.02;
+
+/**
+ * The state before the first step, a function of the model and the seed alone. Matrices are normal with standard
+ * deviation 0.02, those that write to the residual stream (o, down) divided by sqrt(2·layers); norm weights are 1.
+ */
+export function initialState(config: LlamaConfig, seed: number): TrainState<HostArray> {
+  const specs = llamaSpecs(config);
+  const params = treeMap<LlamaTree<HostArray>>(
+    (spec: Spec, path: string) => initialTensor(spec, path, seed, config),
+    specs,
+  );
+  const zeros = () => treeMap<LlamaTree<HostArray>>(zeroArray, specs);
+  return { params, optimizer: { count: hostArray([], "int32", new Int32Array(1)), mu: zeros(), nu: zeros() } };
+}
+
+function zeroArray({ shape }: Spec): HostArray {
+  return hostArray(shape, "float32", new Float32Array(shape.reduce((a, b) => a * b, 1)));
+}
+
+function initialTensor(spec: Spec, path: string, seed: number, { numLayers }: LlamaConfig): HostArray {
+  const array = zeroArray(spec);
+  const data = array.data as Float32Array;
+  if (spec.shape.length === 1) data.fill(1);
+  else {
+    const isResidual = path.endsWith(".o") || path.endsWith(".down");
+    fillNormal(data, isResidual ? initialStd / Math.sqrt(2 * numLayers) : initialStd, hashInts(seed, hashString(path)));
+  }
+  return array;
+}
+
+/** Normal values by Box and Muller from counted random bits: element i depends on the key and i alone. */
+export function fillNormal(data: Float32Array, std: number, key: number): void {
+  const second = mix32(key ^ 0x5bd1e995);
+  for (let i = 0; i < data.length; i += 2) {
+    // In (0, 1): the logarithm is finite.
+    const u = (mix32(mix32(i + key) ^ second) + 0.5) / 2 ** 32;
+    const v = (mix32(mix32(i + 1 + key) ^ second) + 0.5) / 2 ** 32;
+    const radius = std * Math.sqrt(-2 * Math.log(u));
+    data[i] = radius * Math.cos(2 * Math.PI * v);
+    if (i + 1 < data.length) data[i + 1] = radius * Math.sin(2 * Math.PI * v);
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * SIGINT and SIGTERM. The first one asks a run to finish its step, save and end; a second one, or any before there is
+ * something to save, leaves at once.
+ */
+import { exitNow } from "../pjrt/index.ts";
+
+export type StopSignal = "SIGINT" | "SIGTERM";
+
+/** What a run looks at between steps. */
+export interface StopRequest {
+  readonly signal: StopSignal | undefined;
+  /** From now on there are steps worth saving. */
+  holdOff(): void;
+}
+
+export const exitCodeOf = (signal: StopSignal): number => (signal === "SIGINT" ? 130 : 143);
+
+/** Never stops: for runs inside another program. */
+export const neverStop: StopRequest = { signal: undefined, holdOff() {} };
+
+/** Listens for the signals until `close()`. */
+export class StopSignals implements StopRequest {
+  signal: StopSignal | undefined;
+  #holdsOff = false;
+  readonly #handlers: Readonly<Record<StopSignal, () => void>>;
+
+  /** @param onFirst says that the run is ending */
+  constructor(onFirst: (signal: StopSignal) => void) {
+    const handler = (signal: StopSignal) => () => {
+      if (!this.#holdsOff || this.signal !== undefined) exitNow(exitCodeOf(signal));
+      this.signal = signal;
+      onFirst(signal);
+    };
+    this.#handlers = { SIGINT: handler("SIGINT"), SIGTERM: handler("SIGTERM") };
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, this.#handlers[signal]);
+  }
+
+  holdOff(): void {
+    this.#holdsOff = true;
+  }
+
+  close(): void {
+    for (const signal of ["SIGINT", "SIGTERM"] as const) process.off(signal, this.#handlers[signal]);
+  }
+}
