@@ -2,9 +2,9 @@
  * The global norm of a gradient, and clipping by it.
  *
  * Squares are taken and summed in float64, whose range holds the square of every float32: nothing overflows, nothing is
- * flushed to zero, and no second pass over the gradient is needed. Measured on 32 M parameters with 2 cores: float64 by
- * rows (below) 17 ms, float64 in one reduction 38 ms (one chain of dependent additions), a pass for the largest value
- * and a scaled float32 pass 23 ms, plain float32, which overflows at 2e19, 14 ms.
+ * flushed to zero, and one pass over the gradient is enough. Measured on 32 M parameters in 75 tensors, 2 cores, best of
+ * 40 interleaved runs: 16 ms (by rows or at once), against 22 to 33 ms for a pass that finds the largest value and one
+ * that sums scaled float32 squares, and 5 ms for plain float32, which overflows at 2e19: under 1 % of such a model's step.
  */
 import { ShapeError, UserError } from "../base/errors.ts";
 import { full, isFloat, showSpec, stack, type Tensor, treeLeaves, treeMap, treePaths, where } from "../core/index.ts";
@@ -25,11 +25,10 @@ export interface ClippedGradient<T> {
   readonly tensorNorms: Tensor;
 }
 
-/** Σ x², a float64 scalar. Rows first: their sums are independent of each other, so they vectorise. */
+/** Σ x², a float64 scalar. */
 function sumOfSquares(x: Tensor): Tensor {
   const wide = x.astype("float64");
-  const squares = wide.mul(wide);
-  return x.rank > 1 ? squares.sum(-1).sum() : squares.sum();
+  return wide.mul(wide).sum();
 }
 
 /**

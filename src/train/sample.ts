@@ -3,11 +3,11 @@
  * token at one fixed length, so there is one program and no cache: for a short sample, not for serving.
  */
 import { UserError } from "../base/errors.ts";
-import { type HostArray, hostArray, type MapTree, type Tensor } from "../core/index.ts";
+import { type HostArray, hostArray, type Tensor } from "../core/index.ts";
 import { hashInts } from "../data/hash.ts";
 import { jit } from "../jit/index.ts";
 import { nextTokenLogits } from "../models/generate.ts";
-import type { LlamaOptions, LlamaParams } from "../models/llama.ts";
+import type { LlamaOptions, LlamaParams, LlamaTree } from "../models/llama.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
 
 export interface SamplerOptions {
@@ -17,7 +17,7 @@ export interface SamplerOptions {
 }
 
 export interface SampleRequest {
-  readonly params: MapTree<LlamaParams, Tensor, DeviceArray | HostArray>;
+  readonly params: LlamaTree<DeviceArray | HostArray>;
   /** At least one token. */
   readonly promptIds: readonly number[];
   readonly numTokens: number;
@@ -50,7 +50,7 @@ export function makeSampler({ model, length }: SamplerOptions): Sampler {
     tokens.set(context);
     const position = Int32Array.of(context.length - 1);
     const logits = await nextLogits(
-      params,
+      params as never,
       hostArray([1, length], "int32", tokens) as never,
       hostArray([1], "int32", position) as never,
     );
