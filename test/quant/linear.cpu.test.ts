@@ -1,0 +1,224 @@
+/** `linear`: its three GEMMs against golden data, its derivative in both evaluators, what it refuses. */
+import { describe, expect, it } from "vitest";
+import { vjp } from "../../src/autodiff/index.ts";
+import { type HostArray, hostArray, type Tensor, trace } from "../../src/core/index.ts";
+import { bf16, type LinearPrecision, linear, nvfp4, type RandomKey } from "../../src/quant/index.ts";
+import { golden } from "../golden.ts";
+import { compiled, compiledFunction, floats, interpreted, normals, numbers, relativeToMax } from "./bothWays.ts";
+
+const gemms = await golden("05_qgemm/gemm_M64_K128_N96");
+const [x, w, dy] = ["x", "w", "dy"].map((name) => gemms.get(name)) as [HostArray, HostArray, HostArray];
+const asFloat32 = (array: HostArray) => hostArray(array.shape, "float32", numbers(array) as Float32Array);
+
+/** [y, dx, dW] of a linear layer. */
+const threeGemms = (precision: LinearPrecision, random?: RandomKey) => (x: Tensor, w: Tensor, dy: Tensor) => {
+  const site = { module: "mlp.up", layer: 3, precision, ...(random && { random }) };
+  const { out, pullback } = vjp((x: Tensor, w: Tensor) => linear(x, w, site), x, w);
+  return [out, ...pullback(dy)];
+};
+
+/**
+ * Elements of a bfloat16 result more than one unit in the last place off. Where a sum cancels, a unit is smaller than the
+ * error that float32 sums may have, 1e-5 of the largest value.
+ */
+function offByMoreThanOneUlp(found: HostArray, wanted: HostArray): number[] {
+  const ordered = (code: number) => (code & 0x8000 ? -(code & 0x7fff) : code & 0x7fff);
+  const [p, q] = [found.data as Uint16Array, wanted.data as Uint16Array];
+  const [a, b] = [numbers(found), numbers(wanted)];
+  const sumError = 1e-5 * Math.max(...Array.from(b, Math.abs));
+  return Array.from(p.keys()).filter(
+    (i) => Math.abs(ordered(p[i]!) - ordered(q[i]!)) > 1 && Math.abs(a[i]! - b[i]!) > sumError,
+  );
+}
+
+const results = { y: 0, dx: 1, dw: 2 } as const;
+
+describe("the three GEMMs", () => {
+  // With float32 x the results are not rounded; the values of x, w and dy are the same bfloat16 ones.
+  const deterministic = nvfp4({ stochasticRounding: false });
+
+  it("of nvfp4 give golden's float32 sums", async () => {
+    const f = threeGemms(deterministic);
+    const args = [x, w, dy].map(asFloat32);
+    for (const found of [interpreted(f, ...args), await compiled(f, ...args)]) {
+      // The rotation of float32 is not rounded to bfloat16 before it is quantized, so dW is compared below.
+      for (const name of ["y", "dx"] as const) {
+        expect(found[results[name]]!.dtype).toBe("float32");
+        expect(relativeToMax(numbers(found[results[name]]!), gemms.values(`nvfp4/${name}`))).toBeLessThan(1e-5);
+      }
+    }
+  });
+
+  it("of nvfp4 in bfloat16, dW in float32", async () => {
+    const f = threeGemms(deterministic);
+    for (const found of [interpreted(f, x, asFloat32(w), dy), await compiled(f, x, asFloat32(w), dy)]) {
+      const [y, dx, dw] = found as [HostArray, HostArray, HostArray];
+      expect([y.dtype, dx.dtype, dw.dtype]).toEqual(["bfloat16", "bfloat16", "float32"]);
+      expect(relativeToMax(numbers(dw), gemms.values("nvfp4/dw"))).toBeLessThan(1e-5);
+      for (const [name, result] of [
+        ["y", y],
+        ["dx", dx],
+      ] as const) {
+        expect(offByMoreThanOneUlp(result, bfloat16(gemms.values(`nvfp4/${name}`), result.shape))).toEqual([]);
+      }
+    }
+  });
+
+  it("of bf16 meet golden within one ulp", async () => {
+    const f = threeGemms(bf16);
+    for (const found of [interpreted(f, x, w, dy), await compiled(f, x, w, dy)]) {
+      for (const [name, i] of Object.entries(results)) {
+        expect(found[i]!.dtype).toBe("bfloat16");
+        expect(offByMoreThanOneUlp(found[i]!, gemms.get(`bf16/${name}_bf16`))).toEqual([]);
+      }
+    }
+  });
+
+  it("give weight gradients in float32 for float32 weights, also in bf16", async () => {
+    const [, , dw] = await compiled(threeGemms(bf16), x, asFloat32(w), dy);
+    expect(dw!.dtype).toBe("float32");
+    const exact = gemms.values("bf16/dw_bf16");
+    expect(relativeToMax(numbers(dw!), exact)).toBeLessThan(2 ** -8);
+    expect(Array.from(numbers(dw!))).not.toEqual(Array.from(exact));
+  });
+});
+
+const bfloat16 = (values: Float32Array | Float64Array, shape: readonly number[]): HostArray =>
+  floats(shape, "bfloat16", (i) => values[i]!);
+
+describe("linear in both evaluators", () => {
+  const random: RandomKey = { seed: 5, step: 7, microBatch: 1 };
+  const next = normals(1);
+  // No dim is a multiple of 16: rows, columns and tokens are padded.
+  const ragged = [
+    floats([21, 40], "bfloat16", next),
+    floats([24, 40], "float32", next),
+    floats([21, 24], "bfloat16", next),
+  ];
+  const recipes: [string, LinearPrecision][] = [
+    ["bf16", bf16],
+    ["nvfp4", nvfp4()],
+    ["nvfp4 without rotation", nvfp4({ rht: false })],
+    ["nvfp4 without stochastic rounding", nvfp4({ stochasticRounding: false })],
+    ["nvfp4 with 1-D weight scales", nvfp4({ weightScaling: "1d" })],
+    ["BF16 forward, NVFP4 backward", { ...nvfp4(), fprop: bf16.fprop }],
+    ["NVFP4 forward, BF16 backward", { ...bf16, fprop: nvfp4().fprop }],
+  ];
+
+  it.each(recipes)("%s", async (_, precision) => {
+    const f = threeGemms(precision, random);
+    const [expected, found] = [interpreted(f, ...ragged), await compiled(f, ...ragged)];
+    // The rotated operands may differ by a bfloat16 ulp where a sum lies between two values, and then by a code.
+    const bound = precision.wgrad.rotation === "none" ? [2 ** -8, 2 ** -8, 1e-5] : [2 ** -8, 2 ** -8, 2e-2];
+    expected.forEach((array, i) => {
+      expect(found[i]!.shape).toEqual(array.shape);
+      expect(relativeToMax(numbers(found[i]!), numbers(array))).toBeLessThan(bound[i]!);
+    });
+  });
+
+  it("takes any number of leading dims as tokens", async () => {
+    const f = threeGemms(nvfp4({ stochasticRounding: false }));
+    const flat = interpreted(f, x, w, dy);
+    const split = (array: HostArray) => hostArray([4, 16, array.shape[1]!], array.dtype, array.data);
+    const nested = interpreted(f, split(x), w, split(dy));
+    expect(nested.map((array) => array.shape)).toEqual([
+      [4, 16, 96],
+      [4, 16, 128],
+      [96, 128],
+    ]);
+    nested.forEach((array, i) => expect(array.data).toEqual(flat[i]!.data));
+  });
+
+  it("computes plainly in float32 where the model does", async () => {
+    const args = [x, w, dy].map(asFloat32);
+    const [y] = interpreted(threeGemms(bf16), ...args);
+    const exact = new Float64Array(64 * 96);
+    const [a, b] = [numbers(x), numbers(w)];
+    for (let i = 0; i < 64; i++)
+      for (let j = 0; j < 96; j++)
+        for (let k = 0; k < 128; k++) exact[i * 96 + j]! += a[i * 128 + k]! * b[j * 128 + k]!;
+    expect(relativeToMax(numbers(y!), exact)).toBeLessThan(1e-6);
+  });
+});
+
+describe("the emulated product", () => {
+  it("applies the tensor scales one after the other, since their product underflows", async () => {
+    // A_x·A_w/2688² is about 1e-42, below float32's normal numbers, while y is about 1e-33.
+    const next = normals(3);
+    const tiny = [floats([16, 64], "float32", () => next() * 1e-16), floats([32, 64], "float32", () => next() * 1e-19)];
+    const f = (x: Tensor, w: Tensor) =>
+      linear(x, w, { module: "mlp.up", layer: 0, precision: nvfp4({ stochasticRounding: false }) });
+    const scaleBack = (values: ArrayLike<number>) => Array.from(values, (v) => v * 1e35);
+    const unit = [
+      floats([16, 64], "float32", (i) => numbers(tiny[0]!)[i]! * 1e16),
+      floats([32, 64], "float32", (i) => numbers(tiny[1]!)[i]! * 1e19),
+    ];
+    const [reference] = interpreted(f, ...unit);
+    for (const [found] of [interpreted(f, ...tiny), await compiled(f, ...tiny)]) {
+      expect(relativeToMax(scaleBack(numbers(found!)), numbers(reference!))).toBeLessThan(1e-2);
+    }
+  });
+
+  it("lets a NaN or an infinity through to y, dx and dW", async () => {
+    const f = threeGemms(nvfp4({ stochasticRounding: false }));
+    const runCompiled = compiledFunction(f);
+    for (const bad of [Number.NaN, Number.POSITIVE_INFINITY]) {
+      const poisoned = floats(x.shape, "bfloat16", (i) => (i === 1234 ? bad : numbers(x)[i]!));
+      const poisonedDy = floats(dy.shape, "bfloat16", (i) => (i === 777 ? bad : numbers(dy)[i]!));
+      for (const run of [async (...a: HostArray[]) => interpreted(f, ...a), runCompiled]) {
+        const [y, , dw] = await run(poisoned, w, dy);
+        expect(numbers(y!).some((v) => !Number.isFinite(v))).toBe(true);
+        expect(numbers(dw!).some((v) => !Number.isFinite(v))).toBe(true);
+        const [, dx, dwOfDy] = await run(x, w, poisonedDy);
+        expect(numbers(dx!).some((v) => !Number.isFinite(v))).toBe(true);
+        expect(numbers(dwOfDy!).some((v) => !Number.isFinite(v))).toBe(true);
+      }
+    }
+  });
+});
+
+describe("linear as a graph", () => {
+  const specs = [
+    { shape: [32, 64], dtype: "bfloat16" },
+    { shape: [48, 64], dtype: "float32" },
+    { shape: [32, 48], dtype: "bfloat16" },
+  ] as const;
+  const names = (precision: LinearPrecision) =>
+    trace(threeGemms(precision, { seed: 0, step: 0, microBatch: 0 }), ...specs).eqns;
+
+  it("contracts in the forms that the CPU lowering has fast paths for", () => {
+    const forms = names(nvfp4())
+      .filter(({ op, params }) => op.name === "dot" && params.batch[0].length === 0)
+      .map(({ params }) => params.contract);
+    expect(forms).toEqual([
+      [[1], [1]],
+      [[1], [0]],
+      [[0], [0]],
+    ]);
+  });
+
+  it("quantizes a tiled weight once and names what remat may keep", () => {
+    const labels = (precision: LinearPrecision) =>
+      names(precision).flatMap(({ op, params }) => (op.name === "checkpoint_name" ? [params.name] : []));
+    expect(labels(nvfp4())).toEqual(["linear_input", "quantization"]);
+    expect(labels(nvfp4({ weightScaling: "1d" }))).toEqual(["linear_input"]);
+    const numQuantized = (precision: LinearPrecision) =>
+      names(precision).filter(({ op }) => op.name === "round_even").length;
+    // Each nearest quantization rounds elements and scales: x, W (and once more without tiles), dy twice, x again.
+    expect(numQuantized(nvfp4({ stochasticRounding: false }))).toBe(10);
+    expect(numQuantized(nvfp4({ stochasticRounding: false, weightScaling: "1d" }))).toBe(12);
+  });
+
+  it("refuses what does not fit", () => {
+    const f = (precision: LinearPrecision) => threeGemms(precision);
+    expect(() => trace(f(nvfp4()), ...specs)).toThrow(/stochastically, so the site needs `random`/);
+    const site = { module: "mlp.up", layer: 0, precision: bf16 };
+    const call = (x: Tensor, w: Tensor) => linear(x, w, site);
+    expect(() => trace(call, { shape: [4, 8], dtype: "bfloat16" }, { shape: [4, 9], dtype: "float32" })).toThrow(
+      /linear: x is bfloat16\[4,8\], w is float32\[4,9\]/,
+    );
+    expect(() => trace(call, { shape: [4, 8], dtype: "float32" }, { shape: [4, 8], dtype: "bfloat16" })).toThrow(
+      /in float32 or x's dtype/,
+    );
+  });
+});
