@@ -1,6 +1,6 @@
 /** Runs a TypeScript file of test/pjrt/children as a process of its own, bundled once per test run. */
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { build } from "vite";
 
@@ -22,22 +22,22 @@ export interface ChildOptions {
 
 const bundles = new Map<string, Promise<string>>();
 
-/** Inside node_modules, where the bundle finds koffi and git ignores it. */
+/** The file and what it imports as one module's text; koffi is found from the working directory. */
 async function bundle(name: string): Promise<string> {
-  const outDir = mkdtempSync(resolve("node_modules", ".halfbyte-test-"));
-  process.on("exit", () => import("node:fs").then(({ rmSync }) => rmSync(outDir, { recursive: true, force: true })));
-  await build({
+  const built = await build({
     configFile: false,
     logLevel: "error",
     build: {
       ssr: resolve("test/pjrt/children", `${name}.ts`),
-      outDir,
+      write: false,
       target: "node20",
       minify: false,
-      rollupOptions: { output: { entryFileNames: "child.mjs" } },
     },
   });
-  return join(outDir, "child.mjs");
+  const { output } = (Array.isArray(built) ? built[0] : built) as { output: readonly { code?: string }[] };
+  const [chunk, ...others] = output;
+  if (chunk?.code === undefined || others.length > 0) throw new Error(`${name} did not become one module`);
+  return chunk.code;
 }
 
 export async function runChild(name: string, options: ChildOptions = {}): Promise<ChildResult> {
@@ -49,7 +49,8 @@ export async function runChild(name: string, options: ChildOptions = {}): Promis
   const script = await made;
   const { args = [], env = {}, signal, timeoutSeconds = 60 } = options;
   const started = performance.now();
-  const child = spawn(process.execPath, [script, ...args], { env: { ...process.env, ...env } });
+  const child = spawn(process.execPath, ["--input-type=module", "-", ...args], { env: { ...process.env, ...env } });
+  child.stdin.end(script);
   let stdout = "";
   let stderr = "";
   child.stdout.on("data", (chunk: Buffer) => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { hostArray } from "../../../src/core/hostArray.ts";
-import { put } from "../../../src/pjrt/index.ts";
+import { probeOneDnn, put } from "../../../src/pjrt/index.ts";
 import type { Scenario } from "../scenarios.ts";
 
 const f32 = (values: readonly number[], shape: readonly number[] = [values.length]) =>
@@ -235,6 +235,16 @@ const pressure: Scenario = {
   },
 };
 
+const oneDnn: Scenario = {
+  name: "oneDNN's matrix product is there and right, plain and transposed",
+  async run(world) {
+    const client = world.client();
+    const before = client.liveBuffers;
+    assert.equal(await probeOneDnn(client), true);
+    assert.deepEqual(client.liveBuffers, before);
+  },
+};
+
 export const programScenarios: readonly Scenario[] = [
   several,
   lowPrecision,
@@ -242,6 +252,7 @@ export const programScenarios: readonly Scenario[] = [
   description,
   serialization,
   nesting,
+  oneDnn,
   alive,
   pressure,
 ];
