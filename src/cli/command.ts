@@ -26,6 +26,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./doctor.ts")).command,
   },
   {
+    name: "train",
+    summary: "train a model on text, or go on with a run",
+    load: async () => (await import("./train.ts")).command,
+  },
+  {
     name: "tokenizer",
     summary: "train a byte-level BPE tokenizer on text files",
     load: async () => (await import("./tokenizer.ts")).command,

@@ -38,6 +38,8 @@ export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
   );
   return {
     async evaluate(params, batches, maxBatches = batches.batches) {
+      const first = batches.batchAt(0);
+      await sums.compile(params, { tokens: first.tokens, targets: first.targets, weights: first.mask });
       const start = performance.now();
       let nats = 0;
       let validTokens = 0;

@@ -1,0 +1,92 @@
+/**
+ * What a run shows while it goes: its events as text for people or, with --json, one event a line on standard output and
+ * the text on standard error.
+ */
+import {
+  type EventOf,
+  evalLine,
+  eventLine,
+  formatDuration,
+  type RunEvent,
+  stepLine,
+  stepTimer,
+} from "../metrics/index.ts";
+
+export interface ConsoleOptions {
+  readonly json: boolean;
+  /** The run's last step. */
+  readonly steps: number;
+  /** Steps between lines. */
+  readonly logPeriod: number;
+}
+
+export interface RunConsole {
+  /** A line of text. */
+  say(text: string): void;
+  event(event: RunEvent): void;
+}
+
+export function runConsole({ json, steps, logPeriod }: ConsoleOptions): RunConsole {
+  const say = (text: string) => void (json ? process.stderr : process.stdout).write(`${text}\n`);
+  const timer = stepTimer();
+  const isShown = (step: number) => step === 1 || step === steps || step % logPeriod === 0;
+  return {
+    say,
+    event(event) {
+      if (json) process.stdout.write(eventLine(event));
+      if (event.type !== "step") {
+        const text = eventText(event);
+        if (text !== undefined) say(text);
+        return;
+      }
+      timer.add(event.seconds);
+      if (isShown(event.step)) say(stepLine(event, event.step < steps ? timer.left(steps - event.step) : undefined));
+    },
+  };
+}
+
+/** The event for a person; undefined for what is said elsewhere. */
+export function eventText(event: Exclude<RunEvent, { type: "step" }>): string | undefined {
+  switch (event.type) {
+    case "start":
+      return startText(event);
+    case "compile":
+      return `compiled ${event.program} in ${formatDuration(event.seconds)}; ${memoryText(event.memory)}`;
+    case "eval":
+      return evalLine(event);
+    case "checkpoint":
+      return `saved ${event.path} in ${formatDuration(event.seconds)}`;
+    case "skip":
+    case "note":
+      return event.message;
+    case "sample":
+      return `sample after step ${event.step}: ${JSON.stringify(event.prompt)} → ${JSON.stringify(event.text)}`;
+    default:
+      return undefined;
+  }
+}
+
+function startText({ parameters, flopsPerToken, peakFlopsPerSecond, precision = [] }: EventOf<"start">): string {
+  const peak =
+    peakFlopsPerSecond === undefined
+      ? ""
+      : `; MFU is of ${(peakFlopsPerSecond / 1e12).toFixed(2)} TFLOP/s, the BF16 matrix peak measured here`;
+  const lines = (precision as readonly Readonly<Record<string, string>>[]).map((line) => {
+    const { blocks = "", modules, fprop, dgrad, wgrad, runs, remarks } = line;
+    const gemms = fprop === dgrad && fprop === wgrad ? fprop : `fprop ${fprop}; dgrad ${dgrad}; wgrad ${wgrad}`;
+    return `  block${/\D/.test(blocks) ? "s" : ""} ${blocks}, ${modules}: ${gemms} (${runs}${remarks ? `; ${remarks}` : ""})`;
+  });
+  return [
+    `${parameters.toLocaleString("en")} parameters, ${(flopsPerToken / 1e6).toFixed(1)} MFLOP a token${peak}`,
+    ...(lines.length > 0 ? ["matrix products of the linear layers:", ...lines] : []),
+  ].join("\n");
+}
+
+function memoryText({ argumentBytes = 0, temporaryBytes = 0, generatedCodeBytes = 0 }: EventOf<"compile">["memory"]) {
+  const total = argumentBytes + temporaryBytes + generatedCodeBytes;
+  return `a step takes ${megabytes(total)}: ${megabytes(argumentBytes)} of state and batch, ${megabytes(temporaryBytes)} temporary`;
+}
+
+export function megabytes(bytes: number): string {
+  return bytes >= 1e10 ? `${(bytes / 1e9).toFixed(1)} GB` : `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
+}

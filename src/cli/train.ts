@@ -1,0 +1,76 @@
+/** `halfbyte train`: trains a model, or goes on with a run. */
+import { resolve, showConfig } from "../config/index.ts";
+import { compareRuns } from "../metrics/index.ts";
+import { presetByName, presets } from "../presets/index.ts";
+import { runTraining } from "../train/run.ts";
+import { exitCodeOf, StopSignals } from "../train/stop.ts";
+import { parseArguments } from "./arguments.ts";
+import type { Command } from "./command.ts";
+import { megabytes, runConsole } from "./runConsole.ts";
+import { drawLosses } from "./runReport.ts";
+import { precisionName, prepareRun, writeRunFolder } from "./trainingRun.ts";
+
+export const command: Command = {
+  help: `Usage: halfbyte train [PRESET] [key=value …] [--json]
+
+Trains a Llama from scratch on plain text, or on synthetic data, and saves it in base_output_directory/run_name. The same
+run_name goes on from its newest whole checkpoint. SIGINT (Ctrl-C) or SIGTERM finishes the step, saves and exits 130 or
+143; the same once more leaves at once.
+
+  PRESET                  settings to start from: ${Object.keys(presets).join(", ")}
+  dataset_path            training text: a file, a folder (its .txt and .md files) or a pattern
+  validation_fraction     share of it to hold out, by whole documents
+  dataset_type=synthetic  no text needed: a rule that can be learnt
+  tokenizer_path          byte (default), or what \`halfbyte tokenizer train\` wrote
+  quantization            none (BF16), nvfp4, …
+  steps, learning_rate, per_device_batch_size, max_target_length, run_name, base_output_directory, …
+  --json                  one event a line on standard output, the text for people on standard error
+
+Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
+         halfbyte train llama-tiny dataset_path=books validation_fraction=0.1 quantization=nvfp4 run_name=books-nvfp4
+`,
+  async run(args) {
+    const { settings, flags, words } = parseArguments(args, { maxWords: 1 });
+    const given = resolve(words[0] === undefined ? {} : presetByName(words[0]), settings);
+    const json = flags.has("json");
+    const stream = json ? process.stderr : process.stdout;
+    const say = (text: string) => void stream.write(`${text}\n`);
+
+    const run = await prepareRun(given, say);
+    const { config, folder, plan, data, resume } = run;
+    say(showConfig(config).trimEnd());
+    for (const note of config.notes) say(`note: ${note}`);
+    if (data.size) say(sizeText(data.size));
+    writeRunFolder(run);
+
+    const { steps, logPeriod } = config.run;
+    const console = runConsole({ json, steps, logPeriod });
+    const stop = new StopSignals((signal) => say(`${signal}: finishing the step; once more leaves at once`));
+    const { stoppedBy, saved, summary } = await runTraining({
+      name: precisionName(config),
+      plan,
+      data,
+      folder,
+      keys: config.keys,
+      stop,
+      onEvent: console.event,
+      ...(resume && { resume }),
+    }).finally(() => stop.close());
+
+    if (stoppedBy !== undefined) {
+      const next = saved ? `the same command resumes from ${saved.path}` : "nothing was saved";
+      say(`stopped by ${stoppedBy}: ${next}`);
+      return exitCodeOf(stoppedBy);
+    }
+    say(`\n${compareRuns([summary])}peak memory of the process: ${megabytes(process.resourceUsage().maxRSS * 1024)}\n`);
+    stream.write(drawLosses([{ name: summary.name, events: folder.events }], folder.path, stream));
+    say(`the run is in ${folder.path}`);
+    return 0;
+  },
+};
+
+function sizeText({ train, validation, bytes }: NonNullable<Awaited<ReturnType<typeof prepareRun>>["data"]["size"]>) {
+  const split = ({ tokens, documents }: typeof train) =>
+    `${tokens.toLocaleString("en")} tokens in ${documents.toLocaleString("en")} document${documents === 1 ? "" : "s"}`;
+  return `text: ${megabytes(bytes)}; training ${split(train)}; validation ${validation ? split(validation) : "none"}`;
+}

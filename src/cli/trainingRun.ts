@@ -1,0 +1,174 @@
+/** From a configuration to a run that can start: its plan, data, folder, and where it goes on. */
+import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { UserError } from "../base/errors.ts";
+import {
+  type CheckpointPlace,
+  type LoadedCheckpoint,
+  listCheckpoints,
+  loadCheckpoint,
+  makeRunFolder,
+  newestCheckpoint,
+  type RunFolder,
+  runFolder,
+  writing,
+} from "../checkpoint/index.ts";
+import {
+  adamwSettings,
+  type Config,
+  llamaConfig,
+  type PartialSettings,
+  precisionPlan,
+  refuseChangedRun,
+  resolve,
+  withTokenizerVocab,
+} from "../config/index.ts";
+import { type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
+import { defaultMaxSkippedSteps, type RunPlan } from "../train/plan.ts";
+import { progressLine } from "./progressLine.ts";
+
+export interface PreparedRun {
+  /** With everything filled in that was left open: run_name, vocab_size. */
+  readonly config: Config;
+  readonly folder: RunFolder;
+  readonly plan: RunPlan;
+  readonly data: Dataset;
+  readonly resume?: LoadedCheckpoint & CheckpointPlace;
+}
+
+/**
+ * All that can go wrong before anything is compiled goes wrong here. Nothing is written yet.
+ * @param say told in sentences what was found
+ * @throws UserError
+ */
+export async function prepareRun(given: Config, say: (text: string) => void): Promise<PreparedRun> {
+  refuseUnbuilt(given);
+  const tokenizer = given.data.datasetType === "text" ? loadTokenizer(given.data.tokenizerPath) : undefined;
+  const sized = tokenizer ? withTokenizerVocab(given, tokenizer.vocabSize) : given;
+  const config = withRunName(sized);
+  const folder = runFolder(config.run.baseOutputDirectory, config.run.runName);
+  const plan = planOf(config);
+  const newest = await placeToResume(config, folder, say);
+  const data = await openData(config, tokenizer);
+  if (newest === undefined) return { config, folder, plan, data };
+  return { config, folder, plan, data, resume: { ...newest, ...(await loadCheckpoint(newest.path, plan.model)) } };
+}
+
+export function planOf(config: Config): RunPlan {
+  const { data, optimizer, run } = config;
+  const { enableCheckpointing, checkpointPeriod: period, maxNumCheckpointsToKeep: keep } = run;
+  return {
+    model: llamaConfig(config),
+    precision: precisionPlan(config),
+    optimizer: adamwSettings(config),
+    schedule: optimizer.schedule,
+    clippingThreshold: optimizer.gradientClippingThreshold,
+    batchSize: data.perDeviceBatchSize,
+    sequenceLength: data.maxTargetLength,
+    steps: run.steps,
+    ...(run.evalInterval !== -1 && { evalInterval: run.evalInterval }),
+    ...(run.evalSteps !== -1 && { evalSteps: run.evalSteps }),
+    ...(enableCheckpointing && { checkpoints: { period, ...(keep !== -1 && { keep }) } }),
+    seeds: { initWeights: run.initWeightsSeed, rounding: run.roundingSeed },
+    maxSkippedSteps: defaultMaxSkippedSteps,
+  };
+}
+
+/** @throws UserError for settings that can be written and do not work yet */
+function refuseUnbuilt({ compute: { rematPolicy } }: Config): void {
+  if (rematPolicy === "none") return;
+  throw new UserError("E_NOT_BUILT", `remat_policy=${rematPolicy} does not work yet: leave remat_policy out`);
+}
+
+/** What the linear layers compute in, for people: "bf16", "nvfp4", "float32". */
+export function precisionName({ compute: { dtype, quantization } }: Config): string {
+  return quantization !== "none" ? quantization : dtype === "bfloat16" ? "bf16" : dtype;
+}
+
+/** A name for a run that has none: its precision and the time. */
+function withRunName(config: Config, now = new Date()): Config {
+  if (config.run.runName !== "") return config;
+  const recipe = precisionName(config);
+  const time = now.toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15);
+  const free = [`${recipe}-${time}`, `${recipe}-${time}-${process.pid}`].find(
+    (name) => !existsSync(join(config.run.baseOutputDirectory, name)),
+  );
+  return resolve({ ...config.keys, run_name: free ?? `${recipe}-${time}-${process.hrtime.bigint()}` });
+}
+
+/** The checkpoint a run goes on from, or undefined for a run from the beginning. */
+async function placeToResume(
+  { run, keys }: Config,
+  folder: RunFolder,
+  say: (text: string) => void,
+): Promise<CheckpointPlace | undefined> {
+  if (listCheckpoints(folder.checkpoints).length === 0) return undefined;
+  if (!run.enableCheckpointing) {
+    throw new UserError(
+      "E_RESUME",
+      `${folder.path} has checkpoints, and enable_checkpointing=false neither resumes nor saves: choose another run_name`,
+    );
+  }
+  const newest = await newestCheckpoint(folder.checkpoints, ({ path }, fault) => say(`${path} is not used: ${fault}`));
+  if (newest === undefined) {
+    say(`${folder.checkpoints} has no whole checkpoint: starting from the beginning`);
+    return undefined;
+  }
+  refuseChangedRun(readKeys(folder.config), keys, folder.path);
+  if (newest.step > run.steps) {
+    throw new UserError(
+      "E_RESUME",
+      `${folder.path} has done ${newest.step} steps already, more than steps=${run.steps}: raise steps, or choose another run_name`,
+    );
+  }
+  say(
+    newest.step === run.steps
+      ? `${newest.path} is the last step already; raise steps to train on`
+      : `resuming from ${newest.path}`,
+  );
+  return newest;
+}
+
+function readKeys(path: string): PartialSettings {
+  try {
+    return JSON.parse(readFileSync(path, "utf8")) as PartialSettings;
+  } catch (error) {
+    throw new UserError("E_RESUME", `${path} can't be read (${(error as Error).message}): choose another run_name`);
+  }
+}
+
+async function openData({ model, data, run }: Config, tokenizer: Tokenizer | undefined): Promise<Dataset> {
+  const progress = progressLine();
+  try {
+    return await openDataset(data, {
+      vocabSize: model.vocabSize,
+      shuffleSeed: run.dataShuffleSeed,
+      ...(tokenizer && { tokenizer }),
+      onProgress: ({ bytes, of }) => progress.show(`reading text: ${Math.round((100 * bytes) / of)} %`),
+    });
+  } finally {
+    progress.clear();
+  }
+}
+
+/** Makes the run's folder and writes what is known before the first step: its configuration and its tokenizer. */
+export function writeRunFolder({ folder, config }: PreparedRun): void {
+  makeRunFolder(folder);
+  writing(folder.path, () => {
+    const unfinished = `${folder.config}.tmp`;
+    writeFileSync(unfinished, `${JSON.stringify(config.keys, null, 2)}\n`);
+    renameSync(unfinished, folder.config);
+    if (config.data.datasetType === "text") copyTokenizer(config.data.tokenizerPath, folder.tokenizer);
+  });
+}
+
+/** The byte tokenizer is no file. */
+function copyTokenizer(path: string, target: string): void {
+  if (path === "byte") return;
+  const folder = statSync(path).isDirectory() ? path : dirname(path);
+  const file = statSync(path).isDirectory() ? join(path, "tokenizer.json") : path;
+  mkdirSync(target, { recursive: true });
+  copyFileSync(file, join(target, "tokenizer.json"));
+  const config = join(folder, "tokenizer_config.json");
+  if (existsSync(config)) copyFileSync(config, join(target, "tokenizer_config.json"));
+}
