@@ -1,0 +1,71 @@
+/**
+ * XLA's CPU backend: contractions as calls of the oneDNN matmul that the plugin contains. It takes bfloat16 operands with
+ * either transposed, sums in float32 and rounds once in its epilogue, and reaches the machine's matrix rate where the
+ * plain forms do not (docs/performance.md). The call is not a documented interface: `pjrt` probes it before this table is
+ * used, and without it every contraction keeps its common form.
+ */
+import { type Emitted, type Emitter, type Spec, sizeOf } from "../core/index.ts";
+import { type DotParams, dotOp, freeDims } from "../core/ops/dot.ts";
+import type { LoweringTable } from "./stablehlo.ts";
+
+/** The CPU's table. `oneDnn`: whether the plugin's oneDNN call is there and right. */
+export function cpuLowering({ oneDnn }: { oneDnn: boolean }): LoweringTable {
+  return new Map(oneDnn ? [[dotOp, (e, [a, b], params, [out]) => matmulCall(e, a!, b!, params, out!)]] : []);
+}
+
+/** An operand as batches of a matrix, rows first; "transposed" where its contracted dims come before its free dims. */
+interface Matrix {
+  readonly batch: number;
+  readonly free: number;
+  readonly inner: number;
+  readonly transposed: boolean;
+}
+
+/** Undefined where the dims do not lie as batch, then free and contracted dims in one order or the other. */
+function asMatrix(x: Spec, params: DotParams, side: 0 | 1): Matrix | undefined {
+  const [batch, contract, free] = [params.batch[side], params.contract[side], freeDims(x, params, side)];
+  const inOrder = (dims: readonly number[]) => dims.every((dim, i) => dim === i);
+  const size = (dims: readonly number[]) => sizeOf(dims.map((dim) => x.shape[dim]!));
+  const sizes = { batch: size(batch), free: size(free), inner: size(contract) };
+  if (inOrder([...batch, ...free, ...contract])) return { ...sizes, transposed: false };
+  if (inOrder([...batch, ...contract, ...free])) return { ...sizes, transposed: true };
+  return undefined;
+}
+
+/** Declines (undefined) what the call cannot do or does no better. */
+function matmulCall(e: Emitter, a: Emitted, b: Emitted, params: DotParams, out: Spec): Emitted[] | undefined {
+  const [left, right] = [asMatrix(a, params, 0), asMatrix(b, params, 1)];
+  const fits = a.dtype === "bfloat16" && (out.dtype === "bfloat16" || out.dtype === "float32");
+  if (!fits || left === undefined || right === undefined) return undefined;
+  const { batch, inner } = left;
+  const [m, n] = [left.free, right.free];
+  // Vectors and empty operands stay with the common form.
+  if (m < 2 || n < 2 || inner < 2 || batch < 1) return undefined;
+  const lead = batch > 1 ? [batch] : [];
+  const shapeA = [...lead, ...(left.transposed ? [inner, m] : [m, inner])];
+  const shapeB = [...lead, ...(right.transposed ? [inner, n] : [n, inner])];
+  const flags = [
+    left.transposed ? "\\22transpose_a\\22: true" : "",
+    right.transposed ? "" : "\\22transpose_b\\22: true",
+  ];
+  const order = shapeA.map((_, i) => shapeA.length - 1 - i);
+  const layout = `dense<[${order.join(", ")}]> : tensor<${order.length}xindex>`;
+  const [product] = e.op(
+    "stablehlo.custom_call",
+    [reshaped(e, a, shapeA), reshaped(e, b, shapeB)],
+    [{ shape: [...lead, m, n], dtype: out.dtype }],
+    {
+      call_target_name: '"__onednn$matmul"',
+      api_version: "2 : i32",
+      backend_config: `"{\\22onednn_matmul_config\\22: {${flags.filter((f) => f !== "").join(", ")}}}"`,
+      operand_layouts: `[${layout}, ${layout}]`,
+      result_layouts: `[${layout}]`,
+    },
+  );
+  return [reshaped(e, product!, out.shape)];
+}
+
+function reshaped(e: Emitter, x: Emitted, shape: readonly number[]): Emitted {
+  const same = x.shape.length === shape.length && x.shape.every((n, i) => n === shape[i]);
+  return same ? x : e.op("stablehlo.reshape", [x], [{ shape, dtype: x.dtype }])[0]!;
+}
