@@ -222,7 +222,7 @@ export function rounder(dtype: DType): (x: number) => number {
 
 /** `x` rounded to the nearest value of a float dtype, as an operation's result is; see `rounder`. */
 export function roundTo(dtype: DType, x: number): number {
-  return rounder(dtype)(x);
+  return dtype === "bfloat16" ? roundToBfloat16(x) : rounder(dtype)(x);
 }
 
 /** Packs 4-bit codes two a byte: even index in the low nibble, a missing last one as 0. */
