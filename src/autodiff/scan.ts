@@ -88,6 +88,8 @@ export function scan<C, X, Y>(
   const [initLeaves, xLeaves] = [treeLeaves<Tensor>(init), treeLeaves<Tensor>(xs)];
   const steps = length ?? xLeaves[0]?.shape[0];
   if (steps === undefined) throw new ShapeError("scan: give `length` where there are no xs");
+  if (!(Number.isSafeInteger(steps) && steps >= 0))
+    throw new ShapeError(`scan: length must be a whole number ≥ 0; got ${steps}`);
   for (const x of xLeaves) {
     if (x.shape[0] !== steps)
       throw new ShapeError(`scan: xs must have ${steps} slices along dim 0; got ${showSpec(x)}`);
@@ -300,8 +302,11 @@ function interpretScan(inputs: readonly Values[], params: ScanParams): Values[] 
 function emitScan(e: Emitter, inputs: readonly Emitted[], params: ScanParams, outputs: readonly Spec[]): Emitted[] {
   const { body, numCarry, length, reverse } = params;
   const { captures, carry, xs } = split(inputs, params);
+  const stacks = outputs.slice(numCarry);
+  // A slice of no steps does not type-check, even in a loop that never runs.
+  if (length === 0) return [...carry, ...stacks.map((spec) => e.splat(0, spec))];
   const counter: Spec = { shape: [], dtype: "int32" };
-  const state = [e.splat(0, counter), ...carry, ...outputs.slice(numCarry).map((spec) => e.splat(0, spec))];
+  const state = [e.splat(0, counter), ...carry, ...stacks.map((spec) => e.splat(0, spec))];
   const specs: Spec[] = state.map(({ shape, dtype }) => ({ shape, dtype }));
   const zero = () => e.splat(0, counter);
   const results = e.op("stablehlo.while", state, specs, {}, [
@@ -326,7 +331,7 @@ function emitScan(e: Emitter, inputs: readonly Emitted[], params: ScanParams, ou
           return e.op("stablehlo.reshape", [slice!], [dropDim0(x)])[0]!;
         });
         const stepOutputs = e.inline(body, [...captures, ...rest.slice(0, numCarry), ...slices]);
-        const stacks = stepOutputs.slice(numCarry).map((y, i) => {
+        const grown = stepOutputs.slice(numCarry).map((y, i) => {
           const [row] = e.op("stablehlo.reshape", [y], [stacked(y, 1)]);
           const starts = [step, ...y.shape.map(zero)];
           return e.op(
@@ -336,7 +341,7 @@ function emitScan(e: Emitter, inputs: readonly Emitted[], params: ScanParams, ou
           )[0]!;
         });
         const [next] = e.op("stablehlo.add", [n!, e.splat(1, counter)], [counter]);
-        return [next!, ...stepOutputs.slice(0, numCarry), ...stacks];
+        return [next!, ...stepOutputs.slice(0, numCarry), ...grown];
       },
     },
   ]);

@@ -156,7 +156,7 @@ export class Tensor implements Spec {
     return elementwise.roundEven(this);
   }
   isFinite(): Tensor {
-    return elementwise.isFinite(this);
+    return elementwise.finite(this);
   }
 
   // Types and shapes.

@@ -39,8 +39,19 @@ export function toHostArray({ shape, dtype, data }: Values): HostArray {
   if (kind === "float") return { shape, dtype, data: encodeArray(dtype, data as Float32Array) };
   if (bits !== 64) return { shape, dtype, data };
   const wide = new array(data.length) as BigInt64Array;
-  for (let i = 0; i < wide.length; i++) wide[i] = BigInt(data[i]!);
+  // 2^63 and 2^64 stand for the largest integers, which no float64 holds.
+  const beyond = 2 ** (kind === "int" ? 63 : 64);
+  for (let i = 0; i < wide.length; i++) wide[i] = data[i]! >= beyond ? BigInt(beyond) - 1n : BigInt(data[i]!);
   return { shape, dtype, data: wide };
+}
+
+/** Whether one value stands for itself in a dtype: any number for floats (it is rounded), 0 and 1 for bool. */
+export function representable(value: number, dtype: DType): boolean {
+  const { kind, bits } = dtypeInfo(dtype);
+  if (kind === "float") return true;
+  if (kind === "bool") return value === 0 || value === 1;
+  const wide = kind === "int" ? bits - 1 : bits;
+  return Number.isSafeInteger(value) && value >= (kind === "int" ? -(2 ** wide) : 0) && value < 2 ** wide;
 }
 
 /** Values of `spec` from a function of the flat index; floats are rounded to the dtype. */

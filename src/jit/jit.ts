@@ -15,6 +15,7 @@ import {
 } from "../core/index.ts";
 import { lowerToStableHlo } from "../lower/index.ts";
 import { type Client, type CompileOptions, DeviceArray, defaultClient, type Executable, put } from "../pjrt/index.ts";
+import { compileOptionsFor } from "./compileOptions.ts";
 import { loweringFor } from "./platform.ts";
 
 /** The same tree with a DeviceArray at each Tensor. */
@@ -98,7 +99,7 @@ export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, optio
     if (known !== undefined) return known;
     const entry = lowerTraced(args).then(async (lowered) => ({
       ...lowered,
-      executable: await client().compile(lowered.stablehlo, compileOptions),
+      executable: await client().compile(lowered.stablehlo, compileOptionsFor(client(), compileOptions)),
     }));
     entries.set(key, entry);
     // A failed compilation is tried again at the next call.

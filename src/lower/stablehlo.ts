@@ -16,6 +16,7 @@ import {
   type Values,
 } from "../core/index.ts";
 import type { AnyOp } from "../core/op.ts";
+import { type Origin, originOf, protectOperands } from "./rounding.ts";
 
 /** Lowerings by operation that win over the operations' own; a rule may decline by returning undefined. */
 export type LoweringTable = ReadonlyMap<AnyOp, (...args: Parameters<AnyOp["lower"]>) => readonly Emitted[] | undefined>;
@@ -41,6 +42,8 @@ class TextEmitter implements Emitter {
   private next = 0;
   /** Emitted operations by text, innermost region last. */
   private scopes: Map<string, Emitted[]>[] = [new Map()];
+  /** By the value's name. */
+  private readonly origins = new Map<string, Origin>();
   private readonly platform: LoweringTable | undefined;
 
   constructor(platform: LoweringTable | undefined) {
@@ -53,11 +56,12 @@ class TextEmitter implements Emitter {
 
   op(
     name: string,
-    operands: readonly Emitted[],
+    given: readonly Emitted[],
     results: readonly Spec[],
     attributes: Readonly<Record<string, string>> = {},
     regions: readonly Region[] = [],
   ): Emitted[] {
+    const operands = protectOperands(this, name, given, (x) => this.origins.get(x.name));
     const listed = Object.entries(attributes).map(([key, value]) => `${key} = ${value}`);
     const properties =
       listed.length === 0
@@ -83,14 +87,20 @@ class TextEmitter implements Emitter {
     }));
     const left = results.length === 0 ? "" : `%${id}${results.length === 1 ? "" : `:${results.length}`} = `;
     this.lines.push(`${this.indent}${left}${head}${properties}${body} : ${types}`);
-    if (regions.length === 0) this.scopes.at(-1)!.set(key, emitted);
+    if (regions.length === 0) {
+      this.scopes.at(-1)!.set(key, emitted);
+      const sources = operands.map((x) => this.origins.get(x.name));
+      for (const x of emitted) this.origins.set(x.name, originOf(name, sources));
+    }
     return emitted;
   }
 
   splat(value: number | boolean, spec: Spec): Emitted {
-    return this.op("stablehlo.constant", [], [spec], {
+    const [constant] = this.op("stablehlo.constant", [], [spec], {
       value: `dense<${literal(value, spec.dtype)}> : ${mlirType(spec)}`,
-    })[0]!;
+    });
+    this.origins.set(constant!.name, originOf("stablehlo.constant", [], Number(value)));
+    return constant!;
   }
 
   dense(values: Values): Emitted {
@@ -168,6 +178,7 @@ function literal(value: number | boolean, dtype: DType): string {
 const encode = (value: number, dtype: DType) => toHostArray({ shape: [], dtype, data: Float64Array.of(value) });
 
 function denseLiteral(values: Values): string {
+  if (values.data.length === 0) return literal(0, values.dtype);
   if (dtypeInfo(values.dtype).bits < 8 || values.dtype === "bool") {
     return nested(
       values.shape,

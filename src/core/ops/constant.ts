@@ -1,14 +1,19 @@
 /** Values that depend on nothing: one number everywhere, counting along a dim, and literal arrays. */
 import { ShapeError } from "../../base/errors.ts";
-import { type DType, dtypeInfo } from "../dtype.ts";
+import { type DType, dtypeInfo, isInteger } from "../dtype.ts";
 import { type HostArray, type Shape, type Spec, sizeOf } from "../hostArray.ts";
 import type { Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
-import { allocate, rounder, stridesOf, toValues, type Values } from "../values.ts";
+import { allocate, generate, representable, rounder, stridesOf, toValues, type Values } from "../values.ts";
+import { checkShape } from "./shape.ts";
 
 const fullOp: Op<Spec & { value: number }> = {
   name: "full",
-  shape: (_, { shape, dtype }) => [{ shape, dtype }],
+  shape: (_, { shape, dtype, value }) => {
+    checkShape("full", shape);
+    if (!representable(value, dtype)) throw new ShapeError(`full: ${value} is no ${dtype}`);
+    return [{ shape, dtype }];
+  },
   vjp: "none",
   lower: (e, _, { value }, [out]) => [e.splat(dtypeInfo(out!.dtype).kind === "bool" ? value !== 0 : value, out!)],
   interpret: (_, { shape, dtype, value }) => [
@@ -20,16 +25,17 @@ const fullOp: Op<Spec & { value: number }> = {
 const iotaOp: Op<Spec & { dim: number }> = {
   name: "iota",
   shape: (_, { shape, dtype, dim }) => {
-    if (dim < 0 || dim >= shape.length) throw new ShapeError(`iota: dim ${dim} is outside the shape [${shape}]`);
+    checkShape("iota", shape);
+    if (!(dim >= 0 && dim < shape.length)) throw new ShapeError(`iota: dim ${dim} is outside the shape [${shape}]`);
+    if (dtype === "bool" || dtype === "float8_e8m0fnu" || (isInteger(dtype) && dtypeInfo(dtype).bits < 8))
+      throw new ShapeError(`iota: cannot count in ${dtype}`);
     return [{ shape, dtype }];
   },
   vjp: "none",
   lower: (e, _, { dim }, outputs) => e.op("stablehlo.iota", [], outputs, { iota_dimension: `${dim} : i64` }),
   interpret: (_, { shape, dtype, dim }) => {
-    const data = allocate(dtype, sizeOf(shape));
     const stride = stridesOf(shape)[dim]!;
-    for (let i = 0; i < data.length; i++) data[i] = Math.floor(i / stride) % shape[dim]!;
-    return [{ shape, dtype, data }];
+    return [generate({ shape, dtype }, (i) => Math.floor(i / stride) % shape[dim]!)];
   },
   show: ({ dim }) => `dim=${dim}`,
 };

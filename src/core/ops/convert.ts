@@ -1,7 +1,7 @@
 /** Between dtypes: by value (rounding to nearest even) and by bits. */
 import { ShapeError } from "../../base/errors.ts";
-import { roundTo } from "../codecs.ts";
-import { type DType, dtypeInfo } from "../dtype.ts";
+import { decodeArray, encodeArray } from "../codecs.ts";
+import { type DType, dtypeInfo, isInteger } from "../dtype.ts";
 import { showSpec } from "../hostArray.ts";
 import type { Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
@@ -11,26 +11,43 @@ const convertOp: Op<{ dtype: DType }> = {
   name: "convert",
   shape: ([x], { dtype }) => [{ shape: x!.shape, dtype }],
   vjp: ({ inputs: [x], cts: [ct] }) => [dtypeInfo(ct!.dtype).kind === "float" ? convert(ct!, x!.dtype) : undefined],
-  lower: (e, inputs, _, outputs) => e.op("stablehlo.convert", inputs, outputs),
+  lower: (e, [x], _, [out]) => {
+    // XLA takes the largest float4 for infinity and saturates it.
+    const viaFloat32 = x!.dtype === "float4_e2m1fn" && isInteger(out!.dtype);
+    const from = viaFloat32 ? e.op("stablehlo.convert", [x!], [{ shape: x!.shape, dtype: "float32" }])[0]! : x!;
+    return e.op("stablehlo.convert", [from], [out!]);
+  },
   interpret: ([x], { dtype }) => {
     const { shape, data: from } = x!;
     const { kind, bits } = dtypeInfo(dtype);
+    if (kind === "float" && bits < 32) return [{ shape, dtype, data: decodeArray(dtype, encodeArray(dtype, from)) }];
     const data = allocate(dtype, from.length);
-    if (kind === "float" && bits < 32) for (let i = 0; i < data.length; i++) data[i] = roundTo(dtype, from[i]!);
-    else if (kind === "float") data.set(from);
+    if (kind === "float") data.set(from);
     else if (kind === "bool") for (let i = 0; i < data.length; i++) data[i] = from[i] !== 0 ? 1 : 0;
-    else if (dtypeInfo(x!.dtype).kind !== "float") data.set(from);
     else {
-      // Floats to integers: toward zero, saturating, NaN to 0, as XLA does.
-      const max = 2 ** (kind === "int" ? bits - 1 : bits) - 1;
-      const min = kind === "int" ? -(2 ** (bits - 1)) : 0;
-      for (let i = 0; i < data.length; i++)
-        data[i] = Number.isNaN(from[i]) ? 0 : Math.min(max, Math.max(min, Math.trunc(from[i]!)));
+      const toInteger = dtypeInfo(x!.dtype).kind === "float" ? saturate(dtype) : wrap(dtype);
+      for (let i = 0; i < data.length; i++) data[i] = toInteger(from[i]!);
     }
     return [{ shape, dtype, data }];
   },
   show: ({ dtype }) => dtype,
 };
+
+/** Floats to integers: toward zero, saturating, NaN to 0, as XLA does. */
+function saturate(dtype: DType): (x: number) => number {
+  const { kind, bits } = dtypeInfo(dtype);
+  const max = 2 ** (kind === "int" ? bits - 1 : bits) - 1;
+  const min = kind === "int" ? -(2 ** (bits - 1)) : 0;
+  return (x) => (Number.isNaN(x) ? 0 : Math.min(max, Math.max(min, Math.trunc(x))));
+}
+
+/** Integers to integers: the low bits. Arrays wrap on store, but for those of 4 bits. */
+function wrap(dtype: DType): (x: number) => number {
+  const { kind, bits } = dtypeInfo(dtype);
+  if (bits === 64) return kind === "uint" ? (x) => (x < 0 ? x + 2 ** 64 : x) : (x) => (x >= 2 ** 63 ? x - 2 ** 64 : x);
+  if (bits > 4) return (x) => x;
+  return kind === "int" ? (x) => (x << 28) >> 28 : (x) => x & 15;
+}
 
 const bitcastOp: Op<{ dtype: DType }> = {
   name: "bitcast",
@@ -45,8 +62,8 @@ const bitcastOp: Op<{ dtype: DType }> = {
   interpret: ([x], { dtype }) => {
     const { data } = toHostArray(x!);
     const array = dtypeInfo(dtype).array;
-    const bits = new array(data.buffer, data.byteOffset, data.length);
-    return [toValues({ shape: x!.shape, dtype, data: bits })];
+    const bits = toValues({ shape: x!.shape, dtype, data: new array(data.buffer, data.byteOffset, data.length) });
+    return [isInteger(dtype) ? { ...bits, data: bits.data.map(wrap(dtype)) } : bits];
   },
   show: ({ dtype }) => dtype,
 };

@@ -33,7 +33,8 @@ export const dotOp: Op<DotParams> = {
     const { contract, batch, out } = params;
     const bad = (rule: string) => new ShapeError(`dot: ${showSpec(a!)} × ${showSpec(b!)}: ${rule}`);
     if (a!.dtype !== b!.dtype) throw bad("dtypes differ; cast one operand");
-    if (dtypeInfo(a!.dtype).kind === "bool" || dtypeInfo(a!.dtype).bits < 8)
+    const { kind, bits } = dtypeInfo(a!.dtype);
+    if (kind === "bool" || bits < 8 || (kind !== "float" && bits === 64))
       throw bad("cast the operands first, for example to bfloat16");
     if (dtypeInfo(out).kind !== dtypeInfo(accumulator(a!.dtype)).kind) throw bad(`cannot give ${out}`);
     for (const [what, pairs] of [
@@ -120,6 +121,7 @@ function interpretDot(a: Values, b: Values, params: DotParams, out: Spec): Value
   const [batchB, freeB, innerB] = [at(b, batch[1]), at(b, freeDims(b, params, 1)), at(b, contract[1])];
   const data = allocate(out.dtype, sizeOf(out.shape));
   const round = rounder(out.dtype);
+  const integer = dtypeInfo(a.dtype).kind !== "float"; // sums of integers wrap at 32 bits
   let k = 0;
   for (let g = 0; g < batchA.length; g++) {
     for (let i = 0; i < freeA.length; i++) {
@@ -127,7 +129,10 @@ function interpretDot(a: Values, b: Values, params: DotParams, out: Spec): Value
       for (let j = 0; j < freeB.length; j++) {
         const baseB = batchB[g]! + freeB[j]!;
         let sum = 0;
-        for (let c = 0; c < innerA.length; c++) sum += a.data[baseA + innerA[c]!]! * b.data[baseB + innerB[c]!]!;
+        for (let c = 0; c < innerA.length; c++) {
+          const [x, y] = [a.data[baseA + innerA[c]!]!, b.data[baseB + innerB[c]!]!];
+          sum = integer ? (sum + Math.imul(x, y)) | 0 : sum + x * y;
+        }
         data[k++] = round(sum);
       }
     }

@@ -65,7 +65,14 @@ function unary(name: string, { hlo, kinds, f, vjp }: Unary): (x: Tensor) => Tens
       return [x!];
     },
     vjp: vjp === "none" ? "none" : ({ inputs: [x], outputs: [y], cts: [ct] }) => [vjp(ct!, x!, y!)],
-    lower: (e, inputs, _, outputs) => e.op(`stablehlo.${hlo}`, inputs, outputs),
+    lower: (e, [x], _, [out]) => {
+      // XLA takes some functions of float16 apart into several operations in float16.
+      const wide: Spec = { shape: out!.shape, dtype: "float32" };
+      if (x!.dtype !== "float16" || kinds !== "float") return e.op(`stablehlo.${hlo}`, [x!], [out!]);
+      return e.op("stablehlo.convert", e.op(`stablehlo.${hlo}`, e.op("stablehlo.convert", [x!], [wide]), [wide]), [
+        out!,
+      ]);
+    },
     interpret: ([x]) => [mapValues(x!, f)],
   };
   return (x) => applyOne(op, [x], null);
@@ -81,8 +88,12 @@ export function roundHalfEven(x: number): number {
 }
 
 export const neg = unary("neg", { hlo: "negate", kinds: "number", f: (x) => -x, vjp: (ct) => ct.neg() });
-export const abs = unary("abs", { hlo: "abs", kinds: "number", f: Math.abs, vjp: (ct, x) => ct.mul(x.sign()) });
-export const sign = unary("sign", { hlo: "sign", kinds: "number", f: Math.sign, vjp: "none" });
+// XLA's abs and sign do not take unsigned integers.
+const absSigned = unary("abs", { hlo: "abs", kinds: "number", f: Math.abs, vjp: (ct, x) => ct.mul(x.sign()) });
+const signSigned = unary("sign", { hlo: "sign", kinds: "number", f: Math.sign, vjp: "none" });
+const isUnsigned = (x: Tensor): boolean => dtypeInfo(x.dtype).kind === "uint";
+export const abs = (x: Tensor): Tensor => (isUnsigned(x) ? x : absSigned(x));
+export const sign = (x: Tensor): Tensor => (isUnsigned(x) ? x.min(1) : signSigned(x));
 export const exp = unary("exp", { hlo: "exponential", kinds: "float", f: Math.exp, vjp: (ct, _, y) => ct.mul(y) });
 export const log = unary("log", { hlo: "log", kinds: "float", f: Math.log, vjp: (ct, x) => ct.div(x) });
 export const log1p = unary("log1p", {
@@ -142,7 +153,7 @@ const isFiniteOp: Op<null> = {
     { shape: x!.shape, dtype: "bool", data: Uint8Array.from(x!.data, (v) => (Number.isFinite(v) ? 1 : 0)) },
   ],
 };
-export const isFinite = (x: Tensor): Tensor => applyOne(isFiniteOp, [x], null);
+export const finite = (x: Tensor): Tensor => applyOne(isFiniteOp, [x], null);
 
 interface Binary {
   readonly hlo: string;
@@ -209,11 +220,20 @@ export const rem = binary("rem", {
 export const pow = binary("pow", {
   hlo: "power",
   kinds: "float",
-  f: Math.pow,
-  vjp: (ct, a, b, y) => [() => ct.mul(b).mul(a.pow(b.sub(1))), () => ct.mul(y).mul(a.log())],
+  f: power,
+  // A zero exponent or base has a zero factor, where the formulas would give 0 · ∞.
+  vjp: (ct, a, b, y) => [
+    () => where(b.eq(0), 0, ct.mul(b).mul(a.pow(b.sub(1)))),
+    () => where(a.eq(0), 0, ct.mul(y).mul(a.log())),
+  ],
 });
-export const max = binary("max", { hlo: "maximum", kinds: "number", f: Math.max, vjp: extremum((a, b) => a.ge(b)) });
-export const min = binary("min", { hlo: "minimum", kinds: "number", f: Math.min, vjp: extremum((a, b) => a.le(b)) });
+/** As C and XLA have it: 1 to any power is 1, even NaN, and so is −1 to an infinite one; JavaScript says NaN. */
+function power(base: number, exponent: number): number {
+  return base === 1 || (base === -1 && Math.abs(exponent) === Infinity) ? 1 : base ** exponent;
+}
+
+export const max = binary("max", { hlo: "maximum", kinds: "number", f: Math.max, vjp: extremum((a, b) => b.gt(a)) });
+export const min = binary("min", { hlo: "minimum", kinds: "number", f: Math.min, vjp: extremum((a, b) => b.lt(a)) });
 export const and = binary("and", { hlo: "and", kinds: "bits", f: (a, b) => a & b, vjp: "none" });
 export const or = binary("or", { hlo: "or", kinds: "bits", f: (a, b) => a | b, vjp: "none" });
 export const xor = binary("xor", { hlo: "xor", kinds: "bits", f: (a, b) => a ^ b, vjp: "none" });
@@ -243,11 +263,8 @@ function truncate(x: Tensor): Tensor {
 }
 
 /** The operand that won gets the whole cotangent; at a tie (and for NaN) the left one. */
-function extremum(leftWins: (a: Tensor, b: Tensor) => Tensor): Exclude<Binary["vjp"], "none"> {
-  return (ct, a, b) => {
-    const zero = ct.mul(0);
-    return [() => where(leftWins(a, b), ct, zero), () => where(leftWins(a, b), zero, ct)];
-  };
+function extremum(rightWins: (a: Tensor, b: Tensor) => Tensor): Exclude<Binary["vjp"], "none"> {
+  return (ct, a, b) => [() => where(rightWins(a, b), 0, ct), () => where(rightWins(a, b), ct, 0)];
 }
 
 export type Direction = "EQ" | "NE" | "LT" | "LE" | "GT" | "GE";

@@ -7,7 +7,7 @@ import { applyOne, type Tensor } from "../tensor.ts";
 import { allocate, rounder } from "../values.ts";
 import { full, iota } from "./constant.ts";
 import { where } from "./select.ts";
-import { i64s } from "./shape.ts";
+import { checkDim, i64s } from "./shape.ts";
 
 function checkIndices(name: string, indices: Spec): void {
   if (!isInteger(indices.dtype)) throw new ShapeError(`${name}: indices must be integers; got ${showSpec(indices)}`);
@@ -20,7 +20,7 @@ const takeOp: Op<null> = {
   name: "take",
   shape: ([table, indices]) => {
     checkIndices("take", indices!);
-    if (table!.shape.length === 0) throw new ShapeError("take: the table has no rows; it is a scalar");
+    if (!table!.shape[0]) throw new ShapeError(`take: the table ${showSpec(table!)} has no rows`);
     return [{ shape: [...indices!.shape, ...table!.shape.slice(1)], dtype: table!.dtype }];
   },
   vjp: ({ inputs: [table, indices], cts: [ct] }) => [
@@ -51,6 +51,10 @@ const scatterAddOp: Op<null> = {
   name: "scatter_add",
   shape: ([target, indices, updates]) => {
     checkIndices("scatterAdd", indices!);
+    const { kind, bits } = dtypeInfo(target!.dtype);
+    if (kind === "bool" || bits < 8 || (kind !== "float" && bits === 64)) {
+      throw new ShapeError(`scatterAdd: cannot add in ${target!.dtype}; cast it first`);
+    }
     const wanted = [...indices!.shape, ...target!.shape.slice(1)];
     if (updates!.dtype !== target!.dtype || !sameShape(updates!.shape, wanted)) {
       throw new ShapeError(`scatterAdd: updates must be ${target!.dtype}[${wanted}]; got ${showSpec(updates!)}`);
@@ -97,13 +101,17 @@ const scatterAddOp: Op<null> = {
 
 /** Rows of `table` (dim 0) at integer `indices`: an embedding. Result: indices.shape, then the row's shape. */
 export function take(table: Tensor, indices: Tensor): Tensor {
-  return applyOne(takeOp, [table, indices], null);
+  return applyOne(takeOp, [table, wideIndices(indices)], null);
 }
 
 /** `target` with each row of `updates` added to the row that `indices` names; repeated indices add up. */
 export function scatterAdd(target: Tensor, indices: Tensor, updates: Tensor): Tensor {
-  return applyOne(scatterAddOp, [target, indices, updates], null);
+  return applyOne(scatterAddOp, [target, wideIndices(indices), updates], null);
 }
+
+/** XLA compares indices with the number of rows in the indices' dtype, where it may not fit. */
+const wideIndices = (indices: Tensor): Tensor =>
+  isInteger(indices.dtype) && dtypeInfo(indices.dtype).bits < 32 ? indices.astype("int32") : indices;
 
 /** 1 where the position along a new last dim equals the index, else 0. */
 export function oneHot(indices: Tensor, depth: number, dtype: DType): Tensor {
@@ -118,7 +126,11 @@ export function oneHot(indices: Tensor, depth: number, dtype: DType): Tensor {
  * outside. Written as a masked sum, which fuses with what makes x, where a gather of single elements would not.
  */
 export function takeAlong(x: Tensor, indices: Tensor, dim: number): Tensor {
-  const at = dim < 0 ? dim + x.rank : dim;
+  const at = checkDim("takeAlong", x, dim);
+  checkIndices("takeAlong", indices);
+  if (!sameShape(indices.shape, x.shape.with(at, 1))) {
+    throw new ShapeError(`takeAlong: indices must have the shape [${x.shape.with(at, 1)}]; got ${showSpec(indices)}`);
+  }
   const hit = iota(x.shape, at, indices.dtype).eq(indices);
   return where(hit, x, 0).sum(at, { keepDims: true });
 }

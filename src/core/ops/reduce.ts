@@ -5,7 +5,8 @@ import { type Shape, type Spec, showSpec, sizeOf } from "../hostArray.ts";
 import type { Emitted, Emitter, Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
 import { allocate, offsets, rounder, stridesOf, type Values } from "../values.ts";
-import { i64s } from "./shape.ts";
+import { convert } from "./convert.ts";
+import { checkDim, i64s } from "./shape.ts";
 
 export interface ReduceOptions {
   /** Keep the reduced dims with size 1. */
@@ -20,7 +21,8 @@ const without = (shape: Shape, dims: readonly number[]): Shape => shape.filter((
 
 function reducedSpec(name: string, x: Spec, { dims }: ReduceParams): Spec[] {
   const { kind, bits } = dtypeInfo(x.dtype);
-  if (bits < 8 || (kind !== "float" && bits === 64) || (kind === "float" && bits < 16)) {
+  const counts = kind === "bool" && name === "reduce_sum";
+  if (counts || bits < 8 || (kind !== "float" && bits === 64) || (kind === "float" && bits < 16)) {
     throw new ShapeError(`${name}: cannot reduce ${showSpec(x)}; cast it first`);
   }
   return [{ shape: without(x.shape, dims), dtype: x.dtype }];
@@ -122,6 +124,7 @@ const argMaxOp: Op<{ dim: number }> = {
   name: "argmax",
   shape: ([x], { dim }) => {
     reducedSpec("argMax", x!, { dims: [dim] });
+    if (x!.shape[dim] === 0) throw new ShapeError(`argMax: dim ${dim} of ${showSpec(x!)} is empty`);
     return [{ shape: without(x!.shape, [dim]), dtype: "int32" }];
   },
   vjp: "none",
@@ -138,19 +141,25 @@ const argMaxOp: Op<{ dim: number }> = {
     });
     const kept = x!.shape.map((_, i) => i).filter((i) => i !== dim);
     const spread = e.op("stablehlo.broadcast_in_dim", [best], [x!], { broadcast_dimensions: i64s(kept) })[0]!;
-    const [hit] = e.op("stablehlo.compare", [x!, spread], [mask], {
-      comparison_direction: "#stablehlo<comparison_direction EQ>",
-    });
+    const compare = (direction: string, other: Emitted): Emitted =>
+      e.op("stablehlo.compare", [x!, other], [mask], {
+        comparison_direction: `#stablehlo<comparison_direction ${direction}>`,
+      })[0]!;
+    const equal = compare("EQ", spread);
+    const hit =
+      dtypeInfo(x!.dtype).kind === "float" ? e.op("stablehlo.or", [equal, compare("NE", x!)], [mask])[0]! : equal;
     const [positions] = e.op("stablehlo.iota", [], [index], { iota_dimension: `${dim} : i64` });
-    const [candidates] = e.op("stablehlo.select", [hit!, positions!, e.splat(x!.shape[dim]! - 1, index)], [index]);
+    const [candidates] = e.op("stablehlo.select", [hit, positions!, e.splat(x!.shape[dim]! - 1, index)], [index]);
     return [emitReduce(e, { hlo: "minimum", dims: [dim], x: candidates!, initial: 2 ** 31 - 1, out: out! })];
   },
   interpret: ([x], { dim }, [out]) => {
     const { kept, inner } = reductionOffsets(x!, [dim]);
     const data = new Int32Array(kept.length);
     for (let i = 0; i < kept.length; i++) {
+      const valueAt = (j: number) => x!.data[kept[i]! + inner[j]!]!;
       for (let j = 1; j < inner.length; j++) {
-        if (x!.data[kept[i]! + inner[j]!]! > x!.data[kept[i]! + inner[data[i]!]!]!) data[i] = j;
+        const best = valueAt(data[i]!);
+        if (valueAt(j) > best || (Number.isNaN(valueAt(j)) && !Number.isNaN(best))) data[i] = j;
       }
     }
     return [{ shape: out!.shape, dtype: "int32", data }];
@@ -181,11 +190,13 @@ export const reduceMin = (x: Tensor, dims?: number | readonly number[], options?
   reduce(minOp, x, dims, options);
 
 export function reduceMean(x: Tensor, dims?: number | readonly number[], options?: ReduceOptions): Tensor {
-  const total = reduceSum(x, dims, options);
-  return total.mul(sizeOf(total.shape) / sizeOf(x.shape));
+  const { kind, bits } = dtypeInfo(x.dtype);
+  if (kind !== "float") throw new ShapeError(`mean: takes floats; got ${showSpec(x)}`);
+  const total = reduceSum(bits < 32 ? convert(x, "float32") : x, dims, options);
+  return convert(total.div(sizeOf(x.shape) / sizeOf(total.shape)), x.dtype);
 }
 
-/** Index of the largest value along `dim`, the first where several are largest, as int32. */
+/** Index of the largest value along `dim`, as int32: the first of several equal ones, the first NaN where there is one. */
 export function argMax(x: Tensor, dim: number): Tensor {
-  return applyOne(argMaxOp, [x], { dim: dim < 0 ? dim + x.rank : dim });
+  return applyOne(argMaxOp, [x], { dim: checkDim("argMax", x, dim) });
 }

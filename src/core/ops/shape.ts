@@ -3,12 +3,20 @@ import { ShapeError } from "../../base/errors.ts";
 import { type Shape, type Spec, sameShape, showSpec, sizeOf } from "../hostArray.ts";
 import type { Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
-import { allocate, gatherOffsets, offsets, rounder, stridesOf } from "../values.ts";
+import { allocate, gatherOffsets, offsets, representable, rounder, stridesOf } from "../values.ts";
 
 /** MLIR's spelling of a list of integers. */
 export const i64s = (values: readonly number[]): string => `array<i64${values.length ? `: ${values.join(", ")}` : ""}>`;
 
-function checkDim(name: string, x: Spec, dim: number): number {
+/** @throws ShapeError where a size is not a whole number ≥ 0 */
+export function checkShape(name: string, shape: Shape): void {
+  if (!shape.every((n) => Number.isSafeInteger(n) && n >= 0)) {
+    throw new ShapeError(`${name}: [${shape}] is no shape; sizes must be whole numbers ≥ 0`);
+  }
+}
+
+/** `dim` counted from the left. @throws ShapeError where it is outside x */
+export function checkDim(name: string, x: Spec, dim: number): number {
   const resolved = dim < 0 ? dim + x.shape.length : dim;
   if (!Number.isInteger(dim) || resolved < 0 || resolved >= x.shape.length) {
     throw new ShapeError(`${name}: dim ${dim} is outside ${showSpec(x)}`);
@@ -19,6 +27,7 @@ function checkDim(name: string, x: Spec, dim: number): number {
 const reshapeOp: Op<{ shape: Shape }> = {
   name: "reshape",
   shape: ([x], { shape }) => {
+    checkShape("reshape", shape);
     if (sizeOf(shape) !== sizeOf(x!.shape)) {
       throw new ShapeError(
         `reshape: ${showSpec(x!)} has ${sizeOf(x!.shape)} elements, [${shape}] has ${sizeOf(shape)}`,
@@ -35,13 +44,22 @@ const reshapeOp: Op<{ shape: Shape }> = {
 export function reshape(x: Tensor, shape: Shape): Tensor {
   const unknown = shape.indexOf(-1);
   const resolved = [...shape];
-  if (unknown >= 0) resolved[unknown] = sizeOf(x.shape) / -sizeOf(shape);
+  if (unknown >= 0) {
+    const known = sizeOf(shape.toSpliced(unknown, 1));
+    resolved[unknown] = sizeOf(x.shape) / known;
+    if (!(known > 0 && Number.isInteger(resolved[unknown]))) {
+      throw new ShapeError(`reshape: ${showSpec(x)} has ${sizeOf(x.shape)} elements, which does not settle [${shape}]`);
+    }
+  }
   return sameShape(x.shape, resolved) ? x : applyOne(reshapeOp, [x], { shape: resolved });
 }
 
 export const expandDims = (x: Tensor, dim: number): Tensor => {
   const at = dim < 0 ? dim + x.rank + 1 : dim;
-  return reshape(x, [...x.shape.slice(0, at), 1, ...x.shape.slice(at)]);
+  if (!(at >= 0 && at <= x.rank)) {
+    throw new ShapeError(`expandDims: ${showSpec(x)} can get a new dim from ${-x.rank - 1} to ${x.rank}, not ${dim}`);
+  }
+  return reshape(x, x.shape.toSpliced(at, 0, 1));
 };
 
 export function squeeze(x: Tensor, dim: number): Tensor {
@@ -96,6 +114,7 @@ export function transpose(x: Tensor, permutation: readonly number[]): Tensor {
 const broadcastOp: Op<{ shape: Shape }> = {
   name: "broadcast",
   shape: ([x], { shape }) => {
+    checkShape("broadcastTo", shape);
     const lead = shape.length - x!.shape.length;
     if (lead < 0 || x!.shape.some((dim, i) => dim !== 1 && dim !== shape[lead + i])) {
       throw new ShapeError(
@@ -239,8 +258,9 @@ type PadParams = Required<PadOptions>;
 
 const padOp: Op<PadParams> = {
   name: "pad",
-  shape: ([x], { low, high, interior }) => {
+  shape: ([x], { low, high, interior, value }) => {
     const rank = x!.shape.length;
+    if (!representable(value, x!.dtype)) throw new ShapeError(`pad: ${value} is no ${x!.dtype}`);
     if (low.length !== rank || high.length !== rank || [...low, ...high, ...interior].some((n) => n < 0)) {
       throw new ShapeError(`pad: low [${low}] and high [${high}] must be ≥ 0, one for each dim of ${showSpec(x!)}`);
     }
@@ -282,7 +302,8 @@ const concatOp: Op<{ dim: number }> = {
   shape: (inputs, { dim }) => {
     const [first] = inputs;
     for (const x of inputs) {
-      const fits = x.dtype === first!.dtype && sameShape(x.shape.with(dim, 0), first!.shape.with(dim, 0));
+      const sizes = x.shape.length > dim ? x.shape.with(dim, first!.shape[dim]!) : x.shape;
+      const fits = x.dtype === first!.dtype && sameShape(sizes, first!.shape);
       if (!fits) throw new ShapeError(`concat along ${dim}: ${showSpec(first!)} and ${showSpec(x)} differ elsewhere`);
     }
     return [

@@ -1,0 +1,74 @@
+/** Cases of conversion between all pairs of dtypes, by value and by bits. */
+import {
+  type DType,
+  dtypeInfo,
+  dtypes,
+  type HostArray,
+  isFloat,
+  toHostArray,
+  toValues,
+} from "../../../src/core/index.ts";
+import { bits, exact } from "./compare.ts";
+import { accepts, draw, type OpCase } from "./opCase.ts";
+import { allValues, arrays, hostOf, isDenormal } from "./values.ts";
+
+/** float64 numbers a little beside the ties of every narrower float, where rounding twice would go wrong. */
+function besideTies(): HostArray {
+  const steps = [1, 2, 3, 7, 8, 10, 23].map((mantissaBits) => 2 ** -mantissaBits);
+  const ties = [1, 1.5, 4, 2 ** -8, 2 ** -20, 448, 240].flatMap((x) => steps.map((step) => x * (1 + step / 2)));
+  const values = ties.flatMap((tie) => [tie, tie * (1 + 2 ** -45), tie * (1 - 2 ** -45), -tie * (1 + 2 ** -30)]);
+  return hostOf("float64", [values.length], values);
+}
+
+function sources(dtype: DType): HostArray[] {
+  if (dtypeInfo(dtype).bits <= 16) return [allValues(dtype)];
+  const drawn = draw(`${dtype} to convert`, arrays(dtype, [1017]));
+  return dtype === "float64" ? [...drawn.map(withinFloat32), besideTies()] : drawn;
+}
+
+/** Without what float32 has as denormal numbers only: a conversion from float64 passes through it and may flush them. */
+function withinFloat32({ shape, dtype, data }: HostArray): HostArray {
+  return { shape, dtype, data: Float64Array.from(data as Float64Array, (x) => (isDenormal("float32", x) ? 0 : x)) };
+}
+
+/** NaN has no defined bits. */
+function withoutNan(host: HostArray): HostArray {
+  if (!isFloat(host.dtype)) return host;
+  const { shape, dtype, data } = toValues(host);
+  return toHostArray({ shape, dtype, data: Float64Array.from(data, (x) => (Number.isNaN(x) ? 1 : x)) });
+}
+
+export function convertCases(): OpCase[] {
+  return dtypes.flatMap((from) =>
+    sources(from).flatMap((source) =>
+      dtypes
+        // 2^-127 is a denormal float32, which may count as 0.
+        .filter((to) => to !== from && !(from === "float8_e8m0fnu" && to === "bool"))
+        .map(
+          (to): OpCase => ({
+            label: `convert to ${to} ${from}`,
+            inputs: [source],
+            f: (x) => x!.astype(to),
+            rule: exact,
+          }),
+        ),
+    ),
+  );
+}
+
+/** Every bit pattern of 16 bits and fewer, some of the others. */
+export function bitcastCases(): OpCase[] {
+  return dtypes.flatMap((from) =>
+    dtypes
+      .filter((to) => to !== from)
+      .map(
+        (to): OpCase => ({
+          label: `bitcast to ${to} ${from}`,
+          inputs: [withoutNan(sources(from)[0]!)],
+          f: (x) => x!.bitcast(to),
+          rule: bits,
+        }),
+      )
+      .filter(accepts),
+  );
+}
