@@ -26,6 +26,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./doctor.ts")).command,
   },
   {
+    name: "demo",
+    summary: "train one small Llama in BF16 and in NVFP4 on real text, and compare",
+    load: async () => (await import("./demo.ts")).command,
+  },
+  {
     name: "train",
     summary: "train a model on text, or go on with a run",
     load: async () => (await import("./train.ts")).command,

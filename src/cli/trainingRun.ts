@@ -39,17 +39,19 @@ export interface PreparedRun {
 /**
  * All that can go wrong before anything is compiled goes wrong here. Nothing is written yet.
  * @param say told in sentences what was found
+ * @param opened the data, where they are open already
  * @throws UserError
  */
-export async function prepareRun(given: Config, say: (text: string) => void): Promise<PreparedRun> {
+export async function prepareRun(given: Config, say: (text: string) => void, opened?: Dataset): Promise<PreparedRun> {
   refuseUnbuilt(given);
-  const tokenizer = given.data.datasetType === "text" ? loadTokenizer(given.data.tokenizerPath) : undefined;
+  const isText = given.data.datasetType === "text";
+  const tokenizer = opened?.tokenizer ?? (isText ? loadTokenizer(given.data.tokenizerPath) : undefined);
   const sized = tokenizer ? withTokenizerVocab(given, tokenizer.vocabSize) : given;
   const config = withRunName(sized);
   const folder = runFolder(config.run.baseOutputDirectory, config.run.runName);
   const plan = planOf(config);
   const newest = await placeToResume(config, folder, say);
-  const data = await openData(config, tokenizer);
+  const data = opened ?? (await openData(config, tokenizer));
   if (newest === undefined) return { config, folder, plan, data };
   return { config, folder, plan, data, resume: { ...newest, ...(await loadCheckpoint(newest.path, plan.model)) } };
 }

@@ -1,0 +1,266 @@
+/** `halfbyte demo`: the same small Llama learns real English in BF16 and in NVFP4, and what that costs. */
+import { join } from "node:path";
+import { type Config, resolve } from "../config/index.ts";
+import { type Dataset, splitFiles } from "../data/index.ts";
+import {
+  compareRuns,
+  evalLine,
+  formatDuration,
+  gapPercent,
+  percent,
+  type RunEvent,
+  type RunSummary,
+  stepTimer,
+} from "../metrics/index.ts";
+import { presetByName } from "../presets/index.ts";
+import { type RunOutcome, runTraining } from "../train/run.ts";
+import { exitCodeOf, type StopSignal, StopSignals } from "../train/stop.ts";
+import { parseArguments } from "./arguments.ts";
+import { cachedTokenizer } from "./cachedTokenizer.ts";
+import type { Command } from "./command.ts";
+import { demoTextFolder } from "./demoText.ts";
+import { type ProgressLine, progressLine } from "./progressLine.ts";
+import { megabytes } from "./runConsole.ts";
+import { drawLosses } from "./runReport.ts";
+import { prepareRun, writeRunFolder } from "./trainingRun.ts";
+
+/** Keys that concern the quantized run alone. */
+const quantizedOnly = ["quantization", "precision_policy", "first_layers_bf16", "last_layers_bf16", "rounding_seed"];
+const samplePrompt = "The state of the Union is";
+
+interface DemoRun {
+  readonly name: string;
+  readonly config: Config;
+}
+
+interface FinishedRun {
+  readonly name: string;
+  readonly folder: string;
+  readonly events: string;
+  readonly summary: RunSummary;
+  readonly sample: string | undefined;
+  /** Bytes on the device that the compiler planned for a step. */
+  readonly stepBytes: number | undefined;
+}
+
+export const command: Command = {
+  help: `Usage: halfbyte demo [key=value …] [--json]
+
+Trains one small Llama on the State of the Union speeches twice, from the same seed on the same data: in BF16 and in NVFP4.
+Then it shows validation losses and their gap, speed, a sample of text of each, and a chart. About five minutes on two cores.
+
+  steps=N                   steps of each run, for a shorter or longer demo
+  quantization=RECIPE       the recipe to compare with BF16 (default nvfp4)
+  dataset_path=PATH         your own text instead
+  base_output_directory=DIR where the two runs go (default demo-run/TIME); those of an earlier demo are continued
+  key=value                 any other key of \`halfbyte train\`, for both runs
+  --json                    the result as one JSON object on standard output, the text for people on standard error
+
+Example: halfbyte demo
+         halfbyte demo steps=40 quantization=te_nvfp4
+`,
+  async run(args) {
+    const { settings, flags } = parseArguments(args);
+    const json = flags.has("json");
+    const stream = json ? process.stderr : process.stdout;
+    const say = (text: string) => void stream.write(`${text}\n`);
+    const begin = performance.now();
+    const progress = progressLine();
+
+    const runs = await configureRuns(settings, say, progress);
+    const base = runs[0]!.config.run.baseOutputDirectory;
+    const stop = new StopSignals((signal) => say(`${signal}: finishing the step; once more leaves at once`));
+    const finished: FinishedRun[] = [];
+    let data: Dataset | undefined;
+    for (const [index, run] of runs.entries()) {
+      const outcome = await trainOne(run, { data, say, progress, stop, runsLeft: runs.length - index - 1 });
+      if (outcome.stoppedBy !== undefined) return stopped(outcome.stoppedBy, base, say);
+      finished.push(outcome);
+      data = outcome.data;
+    }
+    stop.close();
+
+    const seconds = (performance.now() - begin) / 1000;
+    say(resultText(finished, seconds));
+    stream.write(drawLosses(finished, base, stream));
+    say(nextCommands(finished, runs));
+    if (json) process.stdout.write(`${JSON.stringify(resultJson(finished, seconds, base))}\n`);
+    return 0;
+  },
+};
+
+/** The two configurations: equal but for the precision of the linear layers. */
+async function configureRuns(
+  settings: Readonly<Record<string, string>>,
+  say: (text: string) => void,
+  progress: ProgressLine,
+): Promise<DemoRun[]> {
+  const time = new Date().toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15);
+  const given = {
+    ...(settings.dataset_type === undefined &&
+      settings.dataset_path === undefined && { dataset_path: demoTextFolder() }),
+    base_output_directory: join("demo-run", time),
+    ...settings,
+  };
+  const common = Object.fromEntries(Object.entries(given).filter(([key]) => !quantizedOnly.includes(key)));
+  const preset = presetByName("demo");
+  // Checked before the vocabulary is made, which takes a while.
+  resolve(preset, common);
+  const quantization = settings.quantization ?? "nvfp4";
+  resolve(preset, { ...given, quantization });
+
+  const tokenizer = await demoTokenizer(resolve(preset, common), settings, say, progress);
+  const shared = { ...common, ...(tokenizer !== undefined && { tokenizer_path: tokenizer }) };
+  const quantizedSettings = { ...given, ...shared, quantization };
+  return [
+    { name: "bf16", config: resolve(preset, { ...shared, run_name: "bf16" }) },
+    { name: quantization, config: resolve(preset, { ...quantizedSettings, run_name: quantization }) },
+  ];
+}
+
+/** A vocabulary of the training text alone, where none is given. */
+async function demoTokenizer(
+  { data, model }: Config,
+  settings: Readonly<Record<string, string>>,
+  say: (text: string) => void,
+  progress: ProgressLine,
+): Promise<string | undefined> {
+  if (data.datasetType !== "text" || settings.tokenizer_path !== undefined) return undefined;
+  const { train, validation } = splitFiles(data);
+  const bytes = train.reduce((sum, file) => sum + file.bytes, 0);
+  const begin = performance.now();
+  const { folder, wasCached } = await cachedTokenizer(train, model.vocabSize, ({ tokens, of }) =>
+    progress.show(`learning a vocabulary: ${tokens} of ${of} tokens`),
+  );
+  progress.clear();
+  const how = wasCached ? "from the cache" : `learned in ${formatDuration((performance.now() - begin) / 1000)}`;
+  say(`text: ${train.length} documents to train on (${megabytes(bytes)}), ${validation.length} held out`);
+  say(`vocabulary: ${model.vocabSize} tokens of the training text, ${how}`);
+  return folder;
+}
+
+interface TrainOneOptions {
+  readonly data: Dataset | undefined;
+  readonly say: (text: string) => void;
+  readonly progress: ProgressLine;
+  readonly stop: StopSignals;
+  /** Runs that follow this one. */
+  readonly runsLeft: number;
+}
+
+type OneRun = (FinishedRun & { readonly data: Dataset; readonly stoppedBy?: undefined }) | { stoppedBy: StopSignal };
+
+async function trainOne({ name, config }: DemoRun, options: TrainOneOptions): Promise<OneRun> {
+  const { say, stop } = options;
+  const run = await prepareRun(config, say, options.data);
+  for (const note of config.notes) say(`note: ${note}`);
+  writeRunFolder(run);
+  const shown = demoConsole(name, run.plan.steps, options);
+  const { plan, folder, data, resume } = run;
+  const outcome: RunOutcome = await runTraining({
+    name,
+    plan,
+    data,
+    folder,
+    keys: run.config.keys,
+    stop,
+    samplePrompt,
+    onEvent: shown.event,
+    ...(resume && { resume }),
+  });
+  options.progress.clear();
+  if (outcome.stoppedBy !== undefined) return { stoppedBy: outcome.stoppedBy };
+  const { sample, stepBytes } = shown.seen;
+  return { name, folder: folder.path, events: folder.events, summary: outcome.summary, sample, stepBytes, data };
+}
+
+/** A run's events as a line that moves on a terminal, and as a line now and then elsewhere. */
+function demoConsole(name: string, steps: number, { say, progress, runsLeft }: TrainOneOptions) {
+  const timer = stepTimer();
+  const seen: { sample: string | undefined; stepBytes: number | undefined } = {
+    sample: undefined,
+    stepBytes: undefined,
+  };
+  const period = Math.max(1, Math.round(steps / 12));
+  const event = (event: RunEvent): void => {
+    if (event.type === "start") {
+      const parameters = (event.parameters / 1e6).toFixed(1);
+      say(
+        `\n${name}: ${parameters} M parameters, ${(event.flopsPerToken / 1e6).toFixed(1)} MFLOP a token; compiling …`,
+      );
+    } else if (event.type === "compile") {
+      const { argumentBytes = 0, temporaryBytes = 0 } = event.memory;
+      seen.stepBytes = argumentBytes + temporaryBytes;
+      say(`${name}: compiled in ${formatDuration(event.seconds)}`);
+    } else if (event.type === "step") {
+      timer.add(event.seconds);
+      // The runs that follow take about as long.
+      const left = timer.left(steps - event.step + runsLeft * steps);
+      const line = `${name}  step ${event.step}/${steps}  loss ${event.loss.toFixed(3)}  ${Math.round(event.tokensPerSecond)} tokens/s  left: ${formatDuration(left)}`;
+      if (process.stderr.isTTY) progress.show(line);
+      else if (event.step === 1 || event.step % period === 0) say(line);
+    } else if (event.type === "eval") {
+      progress.clear();
+      say(`${name}  ${evalLine(event)}`);
+    } else if (event.type === "skip" || event.type === "note") {
+      progress.clear();
+      say(event.message);
+    } else if (event.type === "sample") seen.sample = event.text;
+  };
+  return { event, seen };
+}
+
+function stopped(signal: StopSignal, base: string, say: (text: string) => void): number {
+  say(`stopped by ${signal}: \`halfbyte demo base_output_directory=${base}\` goes on where it was`);
+  return exitCodeOf(signal);
+}
+
+function gapOf([baseline, other]: readonly FinishedRun[]): number | undefined {
+  const [before, after] = [baseline?.summary.validationLoss, other?.summary.validationLoss];
+  return before === undefined || after === undefined ? undefined : gapPercent(before, after);
+}
+
+function resultText(runs: readonly FinishedRun[], seconds: number): string {
+  const gap = gapOf(runs);
+  const memory = runs.map(({ name, stepBytes }) => `${name} ${stepBytes === undefined ? "?" : megabytes(stepBytes)}`);
+  const samples = runs.flatMap(({ name, sample }) =>
+    sample === undefined ? [] : [`${name} writes: ${samplePrompt}${sample.replaceAll(/\s+/g, " ")}`],
+  );
+  return [
+    "",
+    compareRuns(runs.map(({ summary }) => summary)).trimEnd(),
+    "",
+    ...(gap === undefined
+      ? []
+      : [
+          `${runs[1]!.name} ends ${percent(gap)} from bf16 in validation loss, after ${formatDuration(seconds)} in all`,
+        ]),
+    `memory: a step takes ${memory.join(", ")} (FP4 is emulated in BF16 here, which saves none); process peak ${megabytes(peakRss())}`,
+    "",
+    ...samples.flatMap((text) => [text, ""]),
+  ].join("\n");
+}
+
+const peakRss = (): number => process.resourceUsage().maxRSS * 1024;
+
+function nextCommands(finished: readonly FinishedRun[], runs: readonly DemoRun[]): string {
+  const tokenizer = runs[0]!.config.data.tokenizerPath;
+  return [
+    "",
+    "Try next:",
+    "  halfbyte demo quantization=te_nvfp4            # FP4 in the MLPs alone",
+    "  halfbyte demo steps=1000                       # longer: does the gap close?",
+    `  halfbyte train demo dataset_path=YOUR_TEXT tokenizer_path=${tokenizer} quantization=nvfp4`,
+    `The runs are in ${finished.map(({ folder }) => folder).join(" and ")}`,
+  ].join("\n");
+}
+
+function resultJson(runs: readonly FinishedRun[], seconds: number, base: string) {
+  return {
+    runs: runs.map(({ folder, summary, sample, stepBytes }) => ({ folder, ...summary, sample, stepBytes })),
+    gapPercent: gapOf(runs),
+    seconds,
+    peakRssBytes: peakRss(),
+    chart: join(base, "loss.svg"),
+  };
+}
