@@ -26,7 +26,7 @@ export {
   showPrecisionTable,
   type TableOptions,
 } from "./precisionTable.ts";
-export { type DerivedKey, deriveKey, type RandomKey, type RandomPlace, type Word } from "./random.ts";
+export { type DrawStream, type RandomKey, type RandomPlace, randomBits16, streamAt, type Word } from "./random.ts";
 export {
   bf16,
   type Nvfp4Switches,

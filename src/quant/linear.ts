@@ -7,7 +7,7 @@ import { ShapeError, UserError } from "../base/errors.ts";
 import { checkpointName, type DType, showSpec, type Tensor } from "../core/index.ts";
 import { type Prepared, product } from "./gemm.ts";
 import { type GemmName, type LinearPrecision, sameValues } from "./precision.ts";
-import { deriveKey, type RandomKey, type Word } from "./random.ts";
+import { type RandomKey, streamAt, type Word } from "./random.ts";
 import { asTokens, quantizeOnce } from "./shared.ts";
 
 /** Where a linear layer stands in the model, and how it computes there. */
@@ -55,10 +55,18 @@ function forward(x: Tensor, w: Tensor, site: Site): { out: Tensor; residuals: Re
   const { fprop, dgrad } = site.precision;
   const weight = prepare(w.astype(x.dtype), { site, gemm: "fprop", operand: "right", contracted: 1 });
   const shared = sameValues(fprop.right, dgrad.right);
-  const kept = shared ? { ...weight, values: checkpointName(weight.values, "quantization") } : weight;
+  const kept = shared ? named(weight) : weight;
   const left = prepare(x, { site, gemm: "fprop", operand: "left", contracted: 1 });
   const out = product(left, kept, { contract: [1, 1], out: x.dtype });
   return { out, residuals: { x, w, ...(shared && { weight: kept }) } };
+}
+
+/** A quantized operand under the name by which remat policies keep it. */
+function named({ values, amax }: Prepared): Prepared {
+  return {
+    values: checkpointName(values, "quantization"),
+    ...(amax && { amax: checkpointName(amax, "quantization") }),
+  };
 }
 
 function reverse({ x, w, weight }: Residuals, dy: Tensor, site: Site): [Tensor, Tensor] {
@@ -105,11 +113,12 @@ function prepare(x: Tensor, { site, gemm, operand, contracted }: OperandPlace): 
       `linear ${module}: the ${operand} operand of ${gemm} is rounded stochastically, so the site needs \`random\` (seed, step, microBatch)`,
     );
   }
-  return quantizeOnce(x, {
+  const { values, amax } = quantizeOnce(x, {
     axis: contracted === 1 ? "row" : "col",
     block: spec.block === "16x16" ? "2d" : "1d",
     rht: rotation === "hadamard16",
     rounding:
-      spec.rounding === "stochastic" ? { stochastic: deriveKey(random!, { module, layer, gemm, operand }) } : "nearest",
+      spec.rounding === "stochastic" ? { stochastic: streamAt(random!, { module, layer, gemm, operand }) } : "nearest",
   });
+  return { values, amax };
 }

@@ -13,7 +13,7 @@ import { ShapeError } from "../base/errors.ts";
 import { full, optimizationBarrier, showSpec, type Tensor, where } from "../core/index.ts";
 import { type BlockSize, blockStrides, blockView, largestMagnitudes, padToBlocks, perBlock } from "./blocks.ts";
 import { e2m1, e4m3 } from "./formats.ts";
-import { type DerivedKey, elementNumbers, randomBits16 } from "./random.ts";
+import { type DrawStream, elementNumbers, randomBits16 } from "./random.ts";
 import { rotateTokens, rotationSize } from "./rotation.ts";
 import { roundNearest, roundStochastic } from "./rounding.ts";
 
@@ -29,7 +29,7 @@ export interface Nvfp4Options {
   readonly block: "1d" | "2d";
   /** Rotate groups of 16 along dim 0 first; only for 1-D blocks along the columns. */
   readonly rht: boolean;
-  readonly rounding: "nearest" | { readonly stochastic: DerivedKey };
+  readonly rounding: "nearest" | { readonly stochastic: DrawStream };
 }
 
 /** A quantized matrix as the emulated product reads it: x ≈ values · (amax / 2688). */
@@ -91,8 +91,8 @@ function scalesOf(blockMax: Tensor, amax: Tensor): { stored: Tensor; encode: Ten
 }
 
 /** One draw for each element of the block view, numbered by its place in the matrix of `width` columns, unpadded. */
-function draws(view: Tensor, key: DerivedKey, width: number, size: BlockSize): Tensor {
-  return randomBits16(key, elementNumbers(view.shape, blockStrides(width, size)));
+function draws(view: Tensor, stream: DrawStream, width: number, size: BlockSize): Tensor {
+  return randomBits16(stream, elementNumbers(view.shape, blockStrides(width, size)));
 }
 
 /** A float32 that bfloat16 holds exactly, converted by cutting its low bits: a quarter of the work of rounding. */

@@ -1,99 +1,101 @@
 /**
- * Random numbers for stochastic rounding, on the graph: a hash of a key and a counter, so that every draw is a function of
+ * The random bits of stochastic rounding on the graph: randomBits.ts over Tensors, bit for bit. Every draw is a function of
  * (seed, step, micro-batch, module, layer, GEMM, operand, element) and of nothing else.
  */
-import { iota, type Shape, type Tensor } from "../core/index.ts";
+import { full, iota, type Shape, type Tensor } from "../core/index.ts";
+import { type GemmName, gemmNames } from "./precision.ts";
+import { hashConstants, hashName, keyStream, threefryRotations } from "./randomBits.ts";
 
 /** An unsigned 32-bit integer: known while tracing, or a uint32 scalar of the program. */
 export type Word = number | Tensor;
 
-/** What all draws of a training step share. */
+/** What all draws of a training step share. Make one object a step: what follows from it is computed once. */
 export interface RandomKey {
   readonly seed: number;
   readonly step: Word;
   readonly microBatch: Word;
 }
 
-/** Which draws of the step: one place gives one draw to each element. */
+/** Which draws of the step: an element has one at each place. */
 export interface RandomPlace {
   readonly module: string;
   readonly layer: Word;
-  readonly gemm: "fprop" | "dgrad" | "wgrad";
+  readonly gemm: GemmName;
   readonly operand: "left" | "right";
 }
 
-/** A key derived for one place, as two words. */
-export interface DerivedKey {
-  readonly first: Word;
-  readonly second: Word;
+type KeyWords = readonly [Tensor, Tensor];
+
+/** What a draw needs of its key: uint32 scalars, `linear` odd. */
+export interface DrawStream {
+  readonly offset: Tensor;
+  readonly linear: Tensor;
 }
 
-const isNumber = (word: Word): word is number => typeof word === "number";
+const asTensor = (word: Word): Tensor =>
+  typeof word === "number" ? full([], word >>> 0, "uint32") : word.astype("uint32");
 
-/** x + c modulo 2^32. */
-function plus(x: Word, c: number): Word {
-  return isNumber(x) ? (x + c) >>> 0 : x.add(c >>> 0);
+const xorShift = (x: Tensor, bits: number): Tensor => x.xor(x.shiftRight(bits));
+
+/** Draws as 32 bits of which the upper 16 are final: `drawBits` without its last line, which changes the lower ones. */
+function upperBits({ offset, linear }: DrawStream, counter: Tensor): Tensor {
+  const { weyl, quadratic, multiplier } = hashConstants;
+  const x = xorShift(counter.mul(weyl).add(offset), 16);
+  return xorShift(x.mul(x.mul(quadratic).add(linear)), 15).mul(multiplier);
 }
 
-function times(x: Word, c: number): Word {
-  return isNumber(x) ? Math.imul(x, c) >>> 0 : x.mul(c >>> 0);
+const draw = (stream: DrawStream, counter: Tensor): Tensor => xorShift(upperBits(stream, counter), 16);
+
+/** 16 random bits (uint32 below 2^16) for each element number. */
+export function randomBits16(stream: DrawStream, counter: Tensor): Tensor {
+  return upperBits(stream, counter).shiftRight(16);
 }
 
-function xor(x: Word, y: Word): Word {
-  if (!isNumber(x)) return x.xor(isNumber(y) ? y >>> 0 : y);
-  return isNumber(y) ? (x ^ y) >>> 0 : xor(y, x);
+function threefry([key0, key1]: KeyWords, counter: KeyWords): KeyWords {
+  const schedule = [key0, key1, key0.xor(key1).xor(0x1bd11bda)];
+  let x = counter[0].add(key0);
+  let y = counter[1].add(key1);
+  for (let round = 0; round < 20; round++) {
+    const by = threefryRotations[round % 8]!;
+    x = x.add(y);
+    y = y
+      .shiftLeft(by)
+      .or(y.shiftRight(32 - by))
+      .xor(x);
+    if (round % 4 !== 3) continue;
+    const injection = (round + 1) / 4;
+    x = x.add(schedule[injection % 3]!);
+    y = y.add(schedule[(injection + 1) % 3]!).add(injection);
+  }
+  return [x, y];
 }
 
-/** x ^ (x >>> bits) */
-function xorShift(x: Word, bits: number): Word {
-  return xor(x, isNumber(x) ? x >>> bits : x.shiftRight(bits));
+const stepKeys = new WeakMap<RandomKey, KeyWords>();
+
+/** The key of a step: its three words, absorbed two at a time. */
+function keyOfStep(random: RandomKey): KeyWords {
+  const known = stepKeys.get(random);
+  if (known !== undefined) return known;
+  const [seed, step, microBatch] = [random.seed, random.step, random.microBatch].map(asTensor) as [
+    Tensor,
+    Tensor,
+    Tensor,
+  ];
+  const zero = asTensor(0);
+  const key = threefry(threefry([asTensor(3), zero], [seed, step]), [microBatch, zero]);
+  stepKeys.set(random, key);
+  return key;
 }
 
-/** A bijection of 32 bits in which every input bit reaches every output bit. */
-function mix(x: Word): Word {
-  const a = times(xorShift(x, 16), 0x21f0aaad);
-  const b = times(xorShift(a, 15), 0xd35a2d97);
-  return xorShift(b, 15);
-}
-
-/** One word from a hash so far and the next word. */
-const fold = (hash: Word, word: Word): Word => mix(xor(times(mix(plus(word, 0x9e3779b9)), 0x85ebca6b), hash));
-
-/** A 32-bit hash of a string's UTF-16 code units. */
-function hashName(name: string): number {
-  let h = 0x811c9dc5;
-  for (let i = 0; i < name.length; i++) h = Math.imul(h ^ name.charCodeAt(i), 0x01000193);
-  return Number(mix(h >>> 0));
-}
-
-const gemms = ["fprop", "dgrad", "wgrad"] as const;
-
-/**
- * The key of a place. Words known while tracing are folded then; a step counter that lives in the program is folded there,
- * to the same bits. Those of the step come from one hash for all places, which a program computes once.
- */
-export function deriveKey(key: RandomKey, { module, layer, gemm, operand }: RandomPlace): DerivedKey {
-  const place = [hashName(module), gemms.indexOf(gemm) * 2 + (operand === "left" ? 0 : 1), layer];
-  const derive = (start: number): Word => {
-    const ofStep = [key.step, key.microBatch].reduce<Word>(fold, fold(start, key.seed));
-    const ofPlace = place.reduce<Word>(fold, ~start >>> 0);
-    return mix(xor(ofStep, ofPlace));
-  };
-  return { first: derive(0x6a09e667), second: derive(0xbb67ae85) };
-}
-
-/**
- * 16 random bits (uint32 below 2^16) for each element of an array. The counter is the element's row-major index in a
- * matrix of `columns` columns; `rows` and `cols` say where each element lies in it.
- */
-export function randomBits16({ first, second }: DerivedKey, counter: Tensor): Tensor {
-  const asTensor = xor(mix(xor(mixOnce(counter, first), second)), 0) as Tensor;
-  return asTensor.shiftRight(16);
-}
-
-function mixOnce(counter: Tensor, first: Word): Word {
-  const spread = counter.mul(0x9e3779b1);
-  return isNumber(first) ? spread.add(first) : spread.add(first);
+/** The draws of a place in a step. */
+export function streamAt(random: RandomKey, { module, layer, gemm, operand }: RandomPlace): DrawStream {
+  const [step0, step1] = keyOfStep(random);
+  const low = (gemmNames.indexOf(gemm) << 4) | (operand === "left" ? 0 : 1);
+  const key0 = step0.xor(hashName(module));
+  const key1 = step1.xor(asTensor(layer).shiftLeft(8).or(low));
+  const ofKeys = { offset: asTensor(keyStream.offset), linear: asTensor(keyStream.linear) };
+  const mixed = draw(ofKeys, key1.xor(draw(ofKeys, key0)));
+  return { offset: key0.xor(mixed), linear: mixed.or(1) };
 }
 
 /** Row-major element numbers (uint32) of an array of `shape` whose dims have the given strides in elements. */

@@ -1,8 +1,8 @@
 /** `linear`: its three GEMMs against golden data, its derivative in both evaluators, what it refuses. */
 import { describe, expect, it } from "vitest";
-import { vjp } from "../../src/autodiff/index.ts";
-import { type HostArray, hostArray, type Tensor, trace } from "../../src/core/index.ts";
-import { bf16, type LinearPrecision, linear, nvfp4, type RandomKey } from "../../src/quant/index.ts";
+import { grad, remat, scan, vjp } from "../../src/autodiff/index.ts";
+import { type HostArray, hostArray, iota, type Tensor, trace } from "../../src/core/index.ts";
+import { bf16, type LinearPrecision, linear, nvfp4, type RandomKey, type Word } from "../../src/quant/index.ts";
 import { golden } from "../golden.ts";
 import { compiled, compiledFunction, floats, interpreted, normals, numbers, relativeToMax } from "./bothWays.ts";
 
@@ -200,13 +200,51 @@ describe("linear as a graph", () => {
   it("quantizes a tiled weight once and names what remat may keep", () => {
     const labels = (precision: LinearPrecision) =>
       names(precision).flatMap(({ op, params }) => (op.name === "checkpoint_name" ? [params.name] : []));
-    expect(labels(nvfp4())).toEqual(["linear_input", "quantization"]);
+    expect(labels(nvfp4())).toEqual(["linear_input", "quantization", "quantization"]);
     expect(labels(nvfp4({ weightScaling: "1d" }))).toEqual(["linear_input"]);
     const numQuantized = (precision: LinearPrecision) =>
       names(precision).filter(({ op }) => op.name === "round_even").length;
     // Each nearest quantization rounds elements and scales: x, W (and once more without tiles), dy twice, x again.
     expect(numQuantized(nvfp4({ stochasticRounding: false }))).toBe(10);
     expect(numQuantized(nvfp4({ stochasticRounding: false, weightScaling: "1d" }))).toBe(12);
+  });
+
+  it("quantizes an input once for all layers that read it", () => {
+    const f = (x: Tensor, w: Tensor) =>
+      ["attn.q", "attn.k", "attn.v"].map((module) => linear(x, w, { module, layer: 0, precision: nvfp4() }));
+    const { eqns } = trace(f, { shape: [2, 16, 64], dtype: "bfloat16" }, { shape: [48, 64], dtype: "float32" });
+    // Elements and scales of x once; the tests' one weight is three tensors to the layers, as real ones are.
+    expect(eqns.filter(({ op }) => op.name === "round_even").length).toBe(2 + 3 * 2);
+  });
+
+  it("draws the same under remat and in a scan over layers as unrolled", () => {
+    const random: RandomKey = { seed: 3, step: 11, microBatch: 0 };
+    const layerAt = (layer: Word) => (x: Tensor, w: Tensor) =>
+      x.add(linear(x, w, { module: "mlp.up", layer, precision: nvfp4(), random }));
+    const step = { plain: layerAt, remat: (layer: Word) => remat(layerAt(layer)) };
+    const unrolled = (kind: keyof typeof step) => (w: Tensor, x: Tensor) =>
+      grad((w: Tensor) =>
+        [0, 1]
+          .reduce((h, layer) => step[kind](layer)(h, w.at(0, layer)), x)
+          .astype("float32")
+          .sum(),
+      )(w);
+    const scanned = (w: Tensor, x: Tensor) =>
+      grad((w: Tensor) => {
+        const body = (h: Tensor, { w, layer }: { w: Tensor; layer: Tensor }) => ({
+          carry: step.plain(layer)(h, w),
+          y: null,
+        });
+        return scan(body, x, { w, layer: iota([2], 0, "uint32") })
+          .carry.astype("float32")
+          .sum();
+      })(w);
+    const next = normals(8);
+    const args = [floats([2, 32, 32], "float32", next), floats([16, 32], "bfloat16", next)];
+    const [plain] = interpreted(unrolled("plain"), ...args);
+    expect(numbers(plain!).some((v) => v !== 0)).toBe(true);
+    expect(interpreted(unrolled("remat"), ...args)[0]!.data).toEqual(plain!.data);
+    expect(interpreted(scanned, ...args)[0]!.data).toEqual(plain!.data);
   });
 
   it("refuses what does not fit", () => {

@@ -2,17 +2,18 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type DType, type HostArray, hostArray, type Tensor, trace } from "../../src/core/index.ts";
-import { dequantize, type Nvfp4Options, quantizeNvfp4, tensorFactor } from "../../src/quant/index.ts";
+import { dequantize, type Nvfp4Options, quantizeNvfp4, streamAt, tensorFactor } from "../../src/quant/index.ts";
 import { compiledFunction, differences, floats, fromNumbers, interpreted, normals, numbers } from "./bothWays.ts";
 
 const nearest = { rht: false, rounding: "nearest" } as const;
-const key = { first: 0x1234567, second: 0x89abcdef };
+const place = { module: "mlp.up", layer: 2, gemm: "dgrad", operand: "left" } as const;
+const stochastic = { stochastic: streamAt({ seed: 1, step: 2, microBatch: 3 }, place) };
 const modes: Record<string, Nvfp4Options> = {
   row: { axis: "row", block: "1d", ...nearest },
   col: { axis: "col", block: "1d", ...nearest },
   tiles: { axis: "row", block: "2d", ...nearest },
-  "stochastic row": { axis: "row", block: "1d", rht: false, rounding: { stochastic: key } },
-  "stochastic col": { axis: "col", block: "1d", rht: false, rounding: { stochastic: key } },
+  "stochastic row": { axis: "row", block: "1d", rht: false, rounding: stochastic },
+  "stochastic col": { axis: "col", block: "1d", rht: false, rounding: stochastic },
 };
 
 const parts = (options: Nvfp4Options) => (x: Tensor) => {

@@ -1,0 +1,292 @@
+/** The random bits of stochastic rounding: uniform, uncorrelated across everything they are keyed by, reproducible. */
+import { describe, expect, it } from "vitest";
+import { hostArray, iota, type Tensor } from "../../src/core/index.ts";
+import {
+  e2m1,
+  gemmNames,
+  quantizeNvfp4,
+  type RandomPlace,
+  randomBits16,
+  roundStochastic,
+  streamAt,
+  tensorFactor,
+  type Word,
+} from "../../src/quant/index.ts";
+import { deriveKey, drawBits, hashName, type RandomStream, siteKey, streamOfKey } from "../../src/quant/randomBits.ts";
+import { compiledFunction, floats, interpreted, normals, numbers } from "./bothWays.ts";
+
+const scalar = (value: number) => hostArray([], "uint32", Uint32Array.of(value));
+const home: RandomPlace = { module: "mlp.up", layer: 3, gemm: "dgrad", operand: "left" };
+
+interface Coordinates extends RandomPlace {
+  readonly seed: number;
+  readonly step: Word;
+  readonly microBatch: Word;
+}
+const origin: Coordinates = { ...home, seed: 1, step: 100, microBatch: 0 };
+/** The stream in plain numbers; all coordinates are numbers. */
+function streamNumbers({ module, layer, gemm, operand, seed, step, microBatch }: Coordinates): RandomStream {
+  const site = {
+    name: hashName(module),
+    layer: layer as number,
+    gemm: gemmNames.indexOf(gemm),
+    operand: operand === "left" ? 0 : 1,
+  };
+  return streamOfKey(siteKey(deriveKey([seed, step as number, microBatch as number]), site));
+}
+
+const numDraws = 2 ** 20;
+const drawsOf = compiledFunction((offset: Tensor, linear: Tensor) =>
+  randomBits16({ offset, linear }, iota([numDraws], 0, "uint32")),
+);
+
+/** `numDraws` numbers below 2^16, for elements 0, 1, 2, … of a place. */
+async function draws(changes: Partial<Coordinates> = {}): Promise<Uint32Array> {
+  const { offset, linear } = streamNumbers({ ...origin, ...changes });
+  const [u] = await drawsOf(scalar(offset), scalar(linear));
+  return u!.data as Uint32Array;
+}
+
+/** Correlation of u and v (v shifted by `lag`), in standard errors of independent draws. */
+function correlation(u: Uint32Array, v: Uint32Array, lag = 0): number {
+  const middle = 32767.5;
+  const n = u.length - lag;
+  let sum = 0;
+  for (let i = 0; i < n; i++) sum += (u[i]! - middle) * (v[i + lag]! - middle);
+  return sum / n / ((2 ** 32 - 1) / 12) / Math.sqrt(1 / n);
+}
+
+/** χ² of the counts of `bins` equal cells, as standard deviations from its mean. */
+function chiSquared(cells: Iterable<number>, bins: number): number {
+  const counts = new Uint32Array(bins);
+  let n = 0;
+  for (const cell of cells) {
+    counts[cell]!++;
+    n++;
+  }
+  const chi = counts.reduce((sum, count) => sum + (count - n / bins) ** 2 / (n / bins), 0);
+  return (chi - (bins - 1)) / Math.sqrt(2 * (bins - 1));
+}
+
+describe("random bits", () => {
+  it("are uniform: high bits, low bits, and pairs of neighbours", async () => {
+    const u = await draws();
+    expect(u.reduce((largest, v) => Math.max(largest, v))).toBeLessThan(65536);
+    expect(
+      Math.abs(
+        chiSquared(
+          u.map((v) => v >>> 8),
+          256,
+        ),
+      ),
+    ).toBeLessThan(5);
+    expect(
+      Math.abs(
+        chiSquared(
+          u.map((v) => v & 255),
+          256,
+        ),
+      ),
+    ).toBeLessThan(5);
+    expect(
+      Math.abs(
+        chiSquared(
+          u.subarray(1).map((v, i) => ((u[i]! >>> 12) << 4) | (v >>> 12), 256),
+          256,
+        ),
+      ),
+    ).toBeLessThan(5);
+    for (let bit = 0; bit < 16; bit++) {
+      const ones = u.reduce((sum, v) => sum + ((v >>> bit) & 1), 0);
+      expect(Math.abs(ones - numDraws / 2) / (Math.sqrt(numDraws) / 2)).toBeLessThan(5);
+    }
+  });
+
+  it("are uncorrelated between elements at any distance that blocks and rows have", async () => {
+    const u = await draws();
+    for (const lag of [1, 2, 3, 4, 8, 15, 16, 17, 32, 64, 256, 512, 1024, 1408, 4096, 65536]) {
+      expect({ lag, high: Math.abs(correlation(u, u, lag)) > 5 }).toEqual({ lag, high: false });
+    }
+  });
+
+  it.each<[string, Partial<Coordinates>]>([
+    ["the two copies of a gradient", { gemm: "wgrad" }],
+    ["the two operands of a GEMM", { operand: "right" }],
+    ["neighbouring layers", { layer: 4 }],
+    ["distant layers", { layer: 35 }],
+    ["modules", { module: "mlp.gate" }],
+    ["neighbouring steps", { step: 101 }],
+    ["distant steps", { step: 100 + 65536 }],
+    ["micro-batches", { microBatch: 1 }],
+    ["seeds", { seed: 2 }],
+    ["step and micro-batch exchanged", { step: 0, microBatch: 100 }],
+    ["step and layer", { step: 3, layer: 100 }],
+  ])("are uncorrelated between %s", async (_, changes) => {
+    const [u, v] = [await draws(), await draws(changes)];
+    for (const lag of [0, 1, 2, 16, 512]) {
+      expect(Math.abs(correlation(u, v, lag))).toBeLessThan(5);
+      expect(Math.abs(correlation(v, u, lag))).toBeLessThan(5);
+    }
+    // Nor is one a rearrangement of the other within nearby elements.
+    expect(
+      Math.abs(
+        chiSquared(
+          u.map((a, i) => ((a >>> 12) << 4) | (v[i]! >>> 12)),
+          256,
+        ),
+      ),
+    ).toBeLessThan(5);
+    const shuffled = [1, 2, 4, 8, 16, 32].map((mask) =>
+      correlation(
+        u,
+        v.map((_, i) => v[i ^ mask]!),
+      ),
+    );
+    expect(Math.max(...shuffled.map(Math.abs))).toBeLessThan(5);
+  });
+
+  it("are the same bits again, whether step, micro-batch and layer are numbers or live in the program", async () => {
+    const count = 4096;
+    const inProgram = (step: Tensor, microBatch: Tensor, layer: Tensor) =>
+      randomBits16(streamAt({ seed: origin.seed, step, microBatch }, { ...home, layer }), iota([count], 0, "uint32"));
+    const compiled = compiledFunction(inProgram);
+    for (const [step, microBatch, layer] of [
+      [100, 0, 3],
+      [0, 0, 0],
+      [4294967295, 7, 61],
+    ] as const) {
+      const known = await draws({ step, microBatch, layer });
+      const args = [scalar(step), scalar(microBatch), scalar(layer)];
+      const runs = [interpreted(inProgram, ...args), await compiled(...args), await compiled(...args)];
+      for (const [u] of runs) expect(u!.data).toEqual(known.subarray(0, count));
+    }
+  });
+
+  it("are those of the plain numbers, at every place", () => {
+    for (const changes of [
+      {},
+      { gemm: "wgrad" },
+      { operand: "right" },
+      { module: "attn.q", layer: 61, seed: 2 ** 32 - 1 },
+    ] as const) {
+      const at = { ...origin, ...changes };
+      const { offset, linear } = streamNumbers(at);
+      const stream = streamAt(at, at);
+      const [found] = interpreted(() => [randomBits16(stream, iota([64], 0, "uint32"))]);
+      const wanted = Uint32Array.from({ length: 64 }, (_, i) => drawBits({ offset, linear }, i) >>> 16);
+      expect(found!.data).toEqual(wanted);
+    }
+  });
+
+  it("are these bits: changing the generator changes every run that was recorded", () => {
+    const [u] = interpreted(() => randomBits16(streamAt(origin, origin), iota([8], 0, "uint32")));
+    expect(Array.from(u!.data as Uint32Array)).toMatchInlineSnapshot(`
+      [
+        20126,
+        39039,
+        11656,
+        122,
+        17277,
+        50691,
+        35888,
+        44956,
+      ]
+    `);
+  });
+});
+
+describe("stochastic rounding", () => {
+  const grid = [0, 0.5, 1, 1.5, 2, 3, 4, 6];
+
+  it("is unbiased in every cell of the grid over 2^20 draws", async () => {
+    const upCount = compiledFunction((x: Tensor, offset: Tensor, linear: Tensor) => {
+      const u = randomBits16({ offset, linear }, iota([numDraws], 0, "uint32"));
+      const rounded = roundStochastic(x.broadcastTo([numDraws]), e2m1, u);
+      return rounded
+        .gt(x.broadcastTo([numDraws]))
+        .astype("int32")
+        .sum();
+    });
+    for (let cell = 0; cell + 1 < grid.length; cell++) {
+      for (const fraction of [1 / 65536, 0.125, 1 / 3, 0.5, 0.8125]) {
+        const [low, high] = [grid[cell]!, grid[cell + 1]!];
+        // What 16 bits can express.
+        const p = Math.floor(fraction * 65536) / 65536;
+        const x = hostArray([], "float32", Float32Array.of(low + p * (high - low)));
+        const { offset, linear } = streamNumbers({ ...origin, layer: cell, step: Math.round(fraction * 1000) });
+        const [ups] = await upCount(x, scalar(offset), scalar(linear));
+        const standardError = Math.sqrt(numDraws * p * (1 - p));
+        expect(Math.abs((ups!.data[0] as number) - numDraws * p) / standardError).toBeLessThan(4);
+      }
+    }
+  });
+
+  const shape = [64, 128] as const;
+  const next = normals(11);
+  const x = floats(shape, "bfloat16", next);
+  const decoded = (x: Tensor, step: Tensor) => {
+    const stochastic = streamAt({ seed: 1, step, microBatch: 0 }, home);
+    const { values, amax } = quantizeNvfp4(x, {
+      axis: "row",
+      block: "1d",
+      rht: false,
+      rounding: { stochastic },
+    });
+    return values.astype("float32").mul(tensorFactor(amax));
+  };
+  const rmse = (values: ArrayLike<number>) => {
+    const exact = Array.from(numbers(x));
+    return Math.sqrt(exact.reduce((sum, v, i) => sum + (values[i]! - v) ** 2, 0) / exact.length);
+  };
+
+  it("averages to x: the mean of 50 draws is nearer to it than rounding to nearest", async () => {
+    const nearest = (x: Tensor) => {
+      const { values, amax } = quantizeNvfp4(x, { axis: "row", block: "1d", rht: false, rounding: "nearest" });
+      return values.astype("float32").mul(tensorFactor(amax));
+    };
+    const compiled = compiledFunction(decoded);
+    const mean = new Float64Array(shape[0] * shape[1]);
+    let single = 0;
+    for (let step = 0; step < 50; step++) {
+      const [draw] = await compiled(x, scalar(step));
+      const values = numbers(draw!);
+      single = rmse(values);
+      for (let i = 0; i < mean.length; i++) mean[i]! += values[i]! / 50;
+    }
+    const ofNearest = rmse(numbers((await compiledFunction(nearest)(x))[0]!));
+    expect(rmse(mean)).toBeLessThan(ofNearest);
+    // One draw is worse than nearest; fifty independent ones are about seven times better than one.
+    expect(single).toBeGreaterThan(ofNearest);
+    expect(rmse(mean)).toBeLessThan(single / 4);
+  });
+
+  it("numbers elements in the unpadded matrix, row by row", async () => {
+    const [rows, columns] = [21, 40];
+    const y = floats([rows, columns], "float32", () => next());
+    const stochastic = streamAt(origin, origin);
+    const bits = await draws();
+    for (const axis of ["row", "col"] as const) {
+      const f = (x: Tensor) => {
+        const options = { axis, block: "1d", rht: false } as const;
+        const { elements } = quantizeNvfp4(x, { ...options, rounding: { stochastic } });
+        return [elements, quantizeNvfp4(x, { ...options, rounding: "nearest" }).blockScales];
+      };
+      const [elements, scales] = interpreted(f, y) as [ReturnType<typeof floats>, ReturnType<typeof floats>];
+      const amax = Math.max(...Array.from(numbers(y), Math.abs));
+      const S = Math.fround(2688 / amax);
+      const found = numbers(elements);
+      numbers(y).forEach((value, i) => {
+        const [row, column] = [Math.floor(i / columns), i % columns];
+        const block = axis === "row" ? row * 3 + Math.floor(column / 16) : Math.floor(row / 16) * columns + column;
+        const s = numbers(scales)[block]!;
+        const e = Math.fround(1 / Math.fround(s * Math.fround(1 / S)));
+        const magnitude = Math.min(Math.abs(Math.fround(value * e)), 6);
+        const step = magnitude < 2 ? 0.5 : magnitude < 4 ? 1 : 2;
+        const t = magnitude / step;
+        const k = Math.floor((t - Math.floor(t)) * 65536);
+        const q = (Math.floor(t) + (k + bits[i]! >= 65536 ? 1 : 0)) * step;
+        expect(Math.abs(found[i]!)).toBe(q);
+      });
+    }
+  });
+});
