@@ -81,7 +81,10 @@ export function isInteger(dtype: DType): boolean {
 export function parseDType(name: string): DType {
   if (name in table) return name as DType;
   const near = nearest(name, dtypes);
-  throw new UserError("E_DTYPE", `unknown dtype "${name}"${near ? `. Did you mean "${near}"?` : `; known: ${dtypes.join(", ")}`}`);
+  throw new UserError(
+    "E_DTYPE",
+    `unknown dtype "${name}"${near ? `. Did you mean "${near}"?` : `; known: ${dtypes.join(", ")}`}`,
+  );
 }
 
 /** The dtype of a safetensors name, or undefined where Halfbyte has none. */
