@@ -4,7 +4,7 @@ import type { CheckpointPlace, Progress } from "../checkpoint/index.ts";
 import { type HostArray, hostArray, type Tensor } from "../core/index.ts";
 import type { Batch, Dataset } from "../data/index.ts";
 import { type Compiled, disposeTree, type OnDevice } from "../jit/index.ts";
-import { type RunEvent, type StepRecord, stepRecord } from "../metrics/index.ts";
+import { type RunEvent, stepRecord } from "../metrics/index.ts";
 import { learningRate } from "../optim/index.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
 import type { Evaluation, Evaluator } from "./evaluate.ts";
@@ -49,84 +49,83 @@ export interface LoopResult {
  * @throws HalfbyteError (E_NOT_FINITE) where too many steps in a row were skipped
  */
 export async function trainLoop(input: LoopInput): Promise<LoopResult> {
-  const { plan, stop, holder } = input;
+  const { plan, stop, holder, save } = input;
   let { done } = input;
   let saved: CheckpointPlace | undefined;
   let evaluation: Evaluation | undefined;
-  let inFlight: StepInFlight | undefined;
+  let running: RunningStep | undefined;
   const clock = stepClock();
+  const finishRunning = async () => {
+    if (running) done = await finishStep(running, done, clock.lap, input);
+    running = undefined;
+  };
 
-  while (done.step + (inFlight ? 1 : 0) < plan.steps && stop.signal === undefined) {
-    const number = done.step + (inFlight ? 1 : 0) + 1;
+  for (let step = done.step + 1; step <= plan.steps && stop.signal === undefined; step++) {
     clock.start();
-    const scalars = stepScalars(plan, number);
-    const batch = input.data.train.batchAt(number);
-    const result = await input.step(holder.state, { tokens: batch.tokens, targets: batch.targets }, scalars);
-    holder.state = result.state;
+    const launched = await launchStep(step, input);
     stop.holdOff();
-    if (inFlight) done = await settle(inFlight, done, clock.lap, input);
-    inFlight = { number, batch, metrics: result.metrics };
+    await finishRunning();
+    running = launched;
 
-    if (!isDue(number, plan)) continue;
-    done = await settle(inFlight, done, clock.lap, input);
-    inFlight = undefined;
     // Saved first: whatever happens to the validation, the step is not lost.
-    saved = isSaveDue(number, plan) ? await input.save?.(holder.state, done) : undefined;
-    evaluation = isEvalDue(number, plan) ? await validate(number, input) : undefined;
-    clock.stop();
+    if (save && isSaveDue(step, plan)) {
+      await finishRunning();
+      saved = await save(holder.state, done);
+      clock.pause();
+    }
+    if (isEvalDue(step, plan)) {
+      await finishRunning();
+      evaluation = await validate(step, input);
+      clock.pause();
+    }
   }
+  await finishRunning();
 
-  if (inFlight) {
-    done = await settle(inFlight, done, clock.lap, input);
-    saved = undefined;
-  }
-  if (stop.signal !== undefined && saved === undefined && done.step > input.done.step) {
-    saved = await input.save?.(holder.state, done);
-  }
-  // A run that had been done already is only validated again.
-  if (stop.signal === undefined && evaluation === undefined) evaluation = await validate(done.step, input);
+  const stopped = stop.signal !== undefined;
+  if (stopped && done.step > input.done.step && saved?.step !== done.step) saved = await save?.(holder.state, done);
+  // A run whose last step was done before is validated all the same.
+  if (!stopped && done.step === input.done.step) evaluation = await validate(done.step, input);
   return { done, saved, evaluation };
 }
 
-interface StepInFlight {
-  readonly number: number;
+interface RunningStep {
+  readonly step: number;
   readonly batch: Batch;
   readonly metrics: OnDevice<StepMetrics>;
 }
 
+async function launchStep(step: number, { plan, data, holder, step: compiled }: LoopInput): Promise<RunningStep> {
+  const batch = data.train.batchAt(step);
+  const { tokens, targets } = batch;
+  const { state, metrics } = await compiled(holder.state, { tokens, targets }, stepScalars(plan, step));
+  holder.state = state;
+  return { step, batch, metrics };
+}
+
 /** Waits for a step's numbers and tells them. */
-async function settle(
-  { number, batch, metrics }: StepInFlight,
+async function finishStep(
+  { step, batch, metrics }: RunningStep,
   before: Done,
   lap: () => number,
   { plan, holder, flopsPerToken, emit }: LoopInput,
 ): Promise<Done> {
-  const [loss, gradNorm, finite] = await Promise.all([metrics.loss, metrics.gradNorm, metrics.finite].map(scalarOf));
-  const record: StepRecord = stepRecord(
-    {
-      step: number,
-      seconds: lap(),
-      validTokens: batch.validTokens,
-      loss: loss!,
-      gradNorm: gradNorm!,
-      learningRate: learningRate(plan.schedule, number),
-    },
-    flopsPerToken,
-  );
+  const loss = await scalarOf(metrics.loss);
+  const gradNorm = await scalarOf(metrics.gradNorm);
+  const finite = await scalarOf(metrics.finite);
+  const measured = { step, seconds: lap(), validTokens: batch.validTokens, loss, gradNorm };
+  const record = stepRecord({ ...measured, learningRate: learningRate(plan.schedule, step) }, flopsPerToken);
   emit({ type: "step", ...record });
-  if (finite) {
-    disposeTree(metrics);
-    return { ...before, step: number, skippedInARow: 0 };
-  }
-  const norms = (await metrics.tensorNorms.toHost()).data as Float32Array;
+  const norms = finite ? undefined : await metrics.tensorNorms.toHost();
   disposeTree(metrics);
+  if (norms === undefined) return { ...before, step, skippedInARow: 0 };
+
   const skippedInARow = before.skippedInARow + 1;
-  const { tensors, message } = await explainSkip(number, loss!, norms, holder.state.params);
-  emit({ type: "skip", step: number, skippedInARow, tensors, message });
+  const { tensors, message } = await explainSkip(step, loss, norms.data as Float32Array, holder.state.params);
+  emit({ type: "skip", step, skippedInARow, tensors, message });
   if (skippedInARow >= plan.maxSkippedSteps) {
     throw new HalfbyteError("E_NOT_FINITE", `${skippedInARow} steps in a row were not finite; ${message}`);
   }
-  return { step: number, skippedInARow, skippedSteps: before.skippedSteps + 1 };
+  return { step, skippedInARow, skippedSteps: before.skippedSteps + 1 };
 }
 
 async function validate(
@@ -147,8 +146,6 @@ function isEvalDue(step: number, { evalInterval, steps }: RunPlan): boolean {
   return step === steps || (evalInterval !== undefined && step % evalInterval === 0);
 }
 
-const isDue = (step: number, plan: RunPlan): boolean => isSaveDue(step, plan) || isEvalDue(step, plan);
-
 /** Learning rate and number of a step, as arguments of the compiled one. */
 export function stepScalars(plan: RunPlan, step: number): { learningRate: HostArray; step: HostArray } {
   return {
@@ -165,6 +162,7 @@ async function scalarOf(array: OnDevice<Tensor>): Promise<number> {
 function stepClock() {
   let last: number | undefined;
   return {
+    /** Does nothing while it runs. */
     start(): void {
       last ??= performance.now();
     },
@@ -174,7 +172,8 @@ function stepClock() {
       last = now;
       return seconds;
     },
-    stop(): void {
+    /** What follows is no part of a step. */
+    pause(): void {
       last = undefined;
     },
   };
