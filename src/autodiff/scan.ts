@@ -26,6 +26,8 @@ import { backward } from "./backward.ts";
 interface ScanParams {
   /** Inputs: captured tensors, carry, one step's slices of xs. Outputs: next carry, one step's ys. */
   body: Program;
+  /** The body's outputs as traced, where they may be markers, which have reverse rules; the program sees through those. */
+  results: readonly Tensor[];
   numCaptures: number;
   readonly numCarry: number;
   readonly length: number;
@@ -51,20 +53,19 @@ const scanOp: Op<ScanParams> = {
 function capturesOf(outputs: readonly Tensor[], own: readonly Tensor[]): Tensor[] {
   const kind = new Map<Tensor, "own" | "outside" | "constant">(own.map((t) => [t, "own"]));
   const kindOf = (t: Tensor) => kind.get(t) ?? "outside";
-  const targets = outputs.map((t) => (kind.has(t) ? t : seeThrough(t)));
-  const eqns = equationsBehind(targets, new Set(own));
+  const eqns = equationsBehind(outputs, new Set(own));
   for (const eqn of eqns) {
     const kinds = eqn.inputs.map(kindOf);
     const result = kinds.includes("own") ? "own" : kinds.includes("outside") ? "outside" : "constant";
     for (const output of eqn.outputs) kind.set(output, result);
   }
   const captured = new Set<Tensor>();
+  // Markers are captured themselves, not what they stand for: the derivative goes through them.
   const read = (t: Tensor) => {
-    const inner = kind.get(t) === "own" && own.includes(t) ? t : seeThrough(t);
-    if (kindOf(inner) === "outside") captured.add(inner);
+    if (kindOf(t) === "outside") captured.add(t);
   };
   for (const eqn of eqns) if (eqn.outputs.some((t) => kind.get(t) === "own")) eqn.inputs.forEach(read);
-  targets.forEach(read);
+  outputs.forEach(read);
   return [...captured];
 }
 
@@ -140,7 +141,14 @@ interface ScanParts {
 function applyScan({ carryIn, xIn, outputs, init, xs, length, reverse }: ScanParts): readonly Tensor[] {
   const captures = capturesOf(outputs, [...carryIn, ...xIn]);
   const body = makeProgram([...captures, ...carryIn, ...xIn], outputs);
-  const params: ScanParams = { body, numCaptures: captures.length, numCarry: carryIn.length, length, reverse };
+  const params: ScanParams = {
+    body,
+    results: outputs,
+    numCaptures: captures.length,
+    numCarry: carryIn.length,
+    length,
+    reverse,
+  };
   return apply(scanOp, [...captures, ...init, ...xs], params);
 }
 
@@ -154,34 +162,27 @@ function split<T>(list: readonly T[], { numCaptures, numCarry }: ScanParams) {
 }
 
 const reverseScan: VjpRule<ScanParams> = ({ inputs, params, cts, needs, eqn }) => {
-  const { body, numCarry, length, reverse } = params;
+  const { body, results: outs, numCarry, length, reverse } = params;
   const own = split(body.inputs, params);
   const outer = split(inputs, params);
   const wanted = split(needs, params);
   // Cotangents exist for float carries, for the captures that need one, and for the ys that have one.
   const carryDims = own.carry.map((_, i) => i).filter((i) => isFloat(own.carry[i]!.dtype));
-  const captured = own.captures.filter((t, i) => wanted.captures[i] && isFloat(t.dtype));
+  const needed = own.captures.filter((t, i) => wanted.captures[i] && isFloat(t.dtype));
   const ysWithCt = cts.map((_, i) => i).filter((i) => i >= numCarry && cts[i] !== undefined);
   const xDims = own.xs.map((_, i) => i).filter((i) => wanted.xs[i]);
 
   const ctCarry = carryDims.map((i) => parameter(own.carry[i]!));
-  const sums = captured.map(parameter);
-  const ctYs = ysWithCt.map((i) => parameter(body.outputs[i]!));
-  const outputCts = body.outputs.map((_, i) =>
-    i < numCarry ? ctCarry[carryDims.indexOf(i)] : ctYs[ysWithCt.indexOf(i)],
-  );
-  const found = backward(body.outputs, outputCts, [
-    ...carryDims.map((i) => own.carry[i]!),
-    ...captured,
-    ...xDims.map((i) => own.xs[i]!),
-  ]);
+  const ctYs = ysWithCt.map((i) => parameter(outs[i]!));
+  const outputCts = outs.map((_, i) => (i < numCarry ? ctCarry[carryDims.indexOf(i)] : ctYs[ysWithCt.indexOf(i)]));
+  const sources = [...carryDims.map((i) => own.carry[i]!), ...needed, ...xDims.map((i) => own.xs[i]!)];
+  const found = new Map(backward(outs, outputCts, sources).map((ct, i) => [sources[i]!, ct]));
   const orZero = (ct: Tensor | undefined, like: Tensor) => ct ?? zeros(like.shape, like.dtype);
-  const dCarry = carryDims.map((dim, i) => orZero(found[i], own.carry[dim]!));
-  const dSums = captured.map((_, i) => {
-    const term = found[carryDims.length + i];
-    return term === undefined ? sums[i]! : sums[i]!.add(term);
-  });
-  const dXs = xDims.map((dim, i) => orZero(found[carryDims.length + captured.length + i], own.xs[dim]!));
+  const dCarry = carryDims.map((dim) => orZero(found.get(own.carry[dim]!), own.carry[dim]!));
+  const captured = needed.filter((t) => found.get(t) !== undefined);
+  const sums = captured.map(parameter);
+  const dSums = captured.map((t, i) => sums[i]!.add(found.get(t)!));
+  const dXs = xDims.map((dim) => orZero(found.get(own.xs[dim]!), own.xs[dim]!));
   const results = [...dCarry, ...dSums, ...dXs];
 
   const residuals = residualsOf(results, eqn, [...own.carry, ...own.xs]);
@@ -189,7 +190,7 @@ const reverseScan: VjpRule<ScanParams> = ({ inputs, params, cts, needs, eqn }) =
     eqn,
     residuals.filter((t) => !own.xs.includes(t)),
   );
-  const grown = (eqn.params as ScanParams).body.outputs;
+  const grown = (eqn.params as ScanParams).results;
   const xsOf = (t: Tensor) =>
     own.xs.includes(t) ? outer.xs[own.xs.indexOf(t)]! : eqn.outputs[grown.indexOf(t, numCarry)]!;
 
@@ -222,12 +223,12 @@ const reverseScan: VjpRule<ScanParams> = ({ inputs, params, cts, needs, eqn }) =
 function residualsOf(results: readonly Tensor[], { id: boundary }: Eqn, ownParams: readonly Tensor[]): Tensor[] {
   const edge = new Set<Tensor>();
   const seen = new Set<Eqn>();
-  const todo = results.map(seeThrough);
+  const todo = [...results];
   for (let t = todo.pop(); t !== undefined; t = todo.pop()) {
     if (t.eqn === undefined || t.eqn.id < boundary) edge.add(t);
     else if (!seen.has(t.eqn)) {
       seen.add(t.eqn);
-      todo.push(...t.eqn.inputs.map(seeThrough));
+      todo.push(...t.eqn.inputs);
     }
   }
   const inStep = new Set(ownParams);
@@ -235,14 +236,6 @@ function residualsOf(results: readonly Tensor[], { id: boundary }: Eqn, ownParam
     if (eqn.inputs.some((t) => inStep.has(t))) for (const t of eqn.outputs) inStep.add(t);
   }
   return [...edge].filter((t) => inStep.has(t)).sort((a, b) => a.id - b.id);
-}
-
-/** What a marker stands for. */
-function seeThrough(t: Tensor): Tensor {
-  let inner = t;
-  while (inner.eqn?.op.alias)
-    inner = inner.eqn.op.alias(inner.eqn.inputs, inner.eqn.params, inner.eqn.outputs.indexOf(inner));
-  return inner;
 }
 
 /** The equations that `outputs` come from, oldest first, back to `stops`. */
@@ -262,11 +255,11 @@ function growOutputs(eqn: Eqn, extra: readonly Tensor[]): void {
   const params = eqn.params as ScanParams;
   const own = split(params.body.inputs, params);
   const outer = split(eqn.inputs, params);
-  const added = extra.filter((t) => params.body.outputs.indexOf(t, params.numCarry) < 0);
-  const outputs = [...params.body.outputs, ...added];
+  const added = extra.filter((t) => params.results.indexOf(t, params.numCarry) < 0);
+  const outputs = [...params.results, ...added];
   const captures = capturesOf(outputs, [...own.carry, ...own.xs]);
   const body = makeProgram([...captures, ...own.carry, ...own.xs], outputs);
-  eqn.params = { ...params, body, numCaptures: captures.length } satisfies ScanParams;
+  eqn.params = { ...params, body, results: outputs, numCaptures: captures.length } satisfies ScanParams;
   eqn.inputs = [...captures, ...outer.carry, ...outer.xs];
   eqn.outputs = [...eqn.outputs, ...added.map((t) => new Tensor(stacked(t, params.length), eqn))];
 }
@@ -302,11 +295,14 @@ function interpretScan(inputs: readonly Values[], params: ScanParams): Values[] 
 function emitScan(e: Emitter, inputs: readonly Emitted[], params: ScanParams, outputs: readonly Spec[]): Emitted[] {
   const { body, numCarry, length, reverse } = params;
   const { captures, carry, xs } = split(inputs, params);
-  const stacks = outputs.slice(numCarry);
   // A slice of no steps does not type-check, even in a loop that never runs.
-  if (length === 0) return [...carry, ...stacks.map((spec) => e.splat(0, spec))];
+  if (length === 0) return [...carry, ...outputs.slice(numCarry).map((spec) => e.splat(0, spec))];
+  // Markers of one tensor share a stack.
+  const stackOf = body.outputs.slice(numCarry);
+  const distinct = [...new Set(stackOf)];
+  const stacks = distinct.map((y) => e.splat(0, stacked(y, length)));
   const counter: Spec = { shape: [], dtype: "int32" };
-  const state = [e.splat(0, counter), ...carry, ...stacks.map((spec) => e.splat(0, spec))];
+  const state = [e.splat(0, counter), ...carry, ...stacks];
   const specs: Spec[] = state.map(({ shape, dtype }) => ({ shape, dtype }));
   const zero = () => e.splat(0, counter);
   const results = e.op("stablehlo.while", state, specs, {}, [
@@ -331,7 +327,8 @@ function emitScan(e: Emitter, inputs: readonly Emitted[], params: ScanParams, ou
           return e.op("stablehlo.reshape", [slice!], [dropDim0(x)])[0]!;
         });
         const stepOutputs = e.inline(body, [...captures, ...rest.slice(0, numCarry), ...slices]);
-        const grown = stepOutputs.slice(numCarry).map((y, i) => {
+        const grown = distinct.map((tensor, i) => {
+          const y = stepOutputs[body.outputs.indexOf(tensor)]!;
           const [row] = e.op("stablehlo.reshape", [y], [stacked(y, 1)]);
           const starts = [step, ...y.shape.map(zero)];
           return e.op(
@@ -345,5 +342,6 @@ function emitScan(e: Emitter, inputs: readonly Emitted[], params: ScanParams, ou
       },
     },
   ]);
-  return results.slice(1);
+  const found = results.slice(1 + numCarry);
+  return [...results.slice(1, 1 + numCarry), ...stackOf.map((y) => found[distinct.indexOf(y)]!)];
 }

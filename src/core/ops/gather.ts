@@ -23,10 +23,11 @@ const takeOp: Op<null> = {
     if (!table!.shape[0]) throw new ShapeError(`take: the table ${showSpec(table!)} has no rows`);
     return [{ shape: [...indices!.shape, ...table!.shape.slice(1)], dtype: table!.dtype }];
   },
-  vjp: ({ inputs: [table, indices], cts: [ct] }) => [
-    scatterAdd(full(table!.shape, 0, table!.dtype), indices!, ct!),
-    undefined,
-  ],
+  vjp: ({ inputs: [table, indices], cts: [ct] }) => {
+    const last = table!.shape[0]! - 1;
+    const read = where(indices!.lt(0), 0, where(indices!.gt(last), last, indices!));
+    return [scatterAdd(full(table!.shape, 0, table!.dtype), read, ct!), undefined];
+  },
   lower: (e, [table, indices], _, outputs) => {
     const rank = indices!.shape.length;
     const offset = table!.shape.slice(1).map((_, i) => rank + i);
@@ -61,7 +62,11 @@ const scatterAddOp: Op<null> = {
     }
     return [target!];
   },
-  vjp: ({ inputs: [, indices], cts: [ct] }) => [ct!, undefined, take(ct!, indices!)],
+  vjp: ({ inputs: [target, indices, updates], cts: [ct], needs }) => {
+    const inside = indices!.ge(0).and(indices!.lt(target!.shape[0]!));
+    const perRow = inside.reshape([...inside.shape, ...target!.shape.slice(1).map(() => 1)]);
+    return [ct!, undefined, needs[2] ? where(perRow.broadcastTo(updates!.shape), take(ct!, indices!), 0) : undefined];
+  },
   lower: (e, [target, indices, updates], _, [out]) => {
     // 16-bit floats are summed in float32 and rounded once, like every sum.
     const wide: DType =

@@ -1,0 +1,333 @@
+/** A smooth use of every operation that has a derivative, on inputs away from kinks. */
+import { customVjp, remat, scan, valueAndGrad } from "../../src/autodiff/index.ts";
+import {
+  checkpointName,
+  clamp,
+  concat,
+  constant,
+  dot,
+  hostArray,
+  optimizationBarrier,
+  pad,
+  type Shape,
+  scatterAdd,
+  stack,
+  type Tensor,
+  take,
+  takeAlong,
+  where,
+} from "../../src/core/index.ts";
+
+export interface GradientCase {
+  readonly name: string;
+  readonly shapes: readonly Shape[];
+  /** Values of the inputs lie between the two numbers (default −2 and 2), none within 0.02 of another. */
+  readonly range?: readonly [number, number];
+  readonly f: (...inputs: Tensor[]) => Tensor;
+}
+
+const ids = (shape: Shape, list: number[]) => constant(hostArray(shape, "int32", Int32Array.from(list)));
+
+const unary = (name: string, f: (x: Tensor) => Tensor, range?: readonly [number, number]): GradientCase => ({
+  name,
+  shapes: [[2, 3]],
+  f: (x) => f(x!),
+  ...(range && { range }),
+});
+
+const binary = (
+  name: string,
+  f: (a: Tensor, b: Tensor) => Tensor,
+  range?: readonly [number, number],
+): GradientCase => ({
+  name,
+  shapes: [
+    [2, 3],
+    [2, 3],
+  ],
+  f: (a, b) => f(a!, b!),
+  ...(range && { range }),
+});
+
+const elementwise: GradientCase[] = [
+  unary("neg", (x) => x.neg()),
+  unary("abs", (x) => x.abs()),
+  unary("exp", (x) => x.exp()),
+  unary("log", (x) => x.log(), [0.3, 3]),
+  unary("log1p", (x) => x.log1p(), [-0.7, 3]),
+  unary("expm1", (x) => x.expm1()),
+  unary("sqrt", (x) => x.sqrt(), [0.3, 3]),
+  unary("rsqrt", (x) => x.rsqrt(), [0.3, 3]),
+  unary("tanh", (x) => x.tanh()),
+  unary("sigmoid", (x) => x.sigmoid()),
+  unary("sin", (x) => x.sin()),
+  unary("cos", (x) => x.cos()),
+  unary("pow of a number", (x) => x.pow(3)),
+  unary("steps have none", (x) => x.mul(3).add(x.floor()).add(x.ceil()).add(x.sign()).add(x.roundEven()), [0.6, 0.9]),
+  binary("add", (a, b) => a.add(b)),
+  binary("sub", (a, b) => a.sub(b)),
+  binary("mul", (a, b) => a.mul(b)),
+  binary("div", (a, b) => a.div(b), [0.5, 3]),
+  binary("rem", (a, b) => a.mul(5).rem(b), [0.5, 0.9]),
+  binary("pow", (a, b) => a.pow(b), [0.4, 2]),
+  binary("max", (a, b) => a.max(b)),
+  binary("min", (a, b) => a.min(b)),
+  binary("where", (a, b) => where(a.lt(b), a.mul(2), b.mul(b))),
+  unary("clamp", (x) => clamp(x, -1, 1)),
+  unary("convert", (x) => x.astype("float64").astype(x.dtype)),
+];
+
+const shaping: GradientCase[] = [
+  unary("reshape", (x) => x.reshape([3, 2]).sin()),
+  unary("transpose", (x) => x.transpose().reshape([2, 3]).mul(x)),
+  { name: "broadcast", shapes: [[2, 1], [3]], f: (a, b) => a!.mul(b!).add(a!.broadcastTo([4, 2, 3])) },
+  { name: "slice", shapes: [[5, 4]], f: (x) => x!.slice([1, 0], [5, 4], [2, 3]).sin() },
+  {
+    name: "slice to nothing",
+    shapes: [[3, 2]],
+    f: (x) =>
+      x!
+        .sin()
+        .sum()
+        .add(x!.narrow(0, 1, 0).sum()),
+  },
+  { name: "at", shapes: [[3, 2]], f: (x) => x!.at(0, 1).mul(x!.at(0, 2)) },
+  { name: "reverse", shapes: [[3, 2]], f: (x) => x!.reverse([0]).mul(x!) },
+  {
+    name: "pad",
+    shapes: [[2, 3]],
+    f: (x) => pad(x!, { low: [1, 0], high: [0, 2], interior: [2, 1], value: 1 }).sin(),
+  },
+  {
+    name: "concat",
+    shapes: [
+      [2, 1],
+      [2, 2],
+    ],
+    f: (a, b) => concat([a!, b!, a!], 1).sin(),
+  },
+  { name: "stack", shapes: [[2], [2]], f: (a, b) => stack([a!, b!], 1).sin() },
+];
+
+const reducing: GradientCase[] = [
+  { name: "sum", shapes: [[2, 3, 2]], f: (x) => x!.sum([0, 2]).sin() },
+  { name: "mean", shapes: [[2, 3]], f: (x) => x!.mean(1, { keepDims: true }).mul(x!) },
+  { name: "maxOver", shapes: [[3, 4]], f: (x) => x!.maxOver(1).mul(x!.maxOver()) },
+  { name: "minOver", shapes: [[3, 4]], f: (x) => x!.minOver(0).sin() },
+  {
+    name: "dot",
+    shapes: [
+      [2, 3],
+      [3, 4],
+    ],
+    f: (a, b) => dot(a!, b!).sin(),
+  },
+  { name: "dot of vectors", shapes: [[3], [3]], f: (a, b) => dot(a!, b!) },
+  { name: "dot with itself", shapes: [[3, 3]], f: (a) => dot(a!, a!) },
+  {
+    name: "dot with dims in any order",
+    shapes: [
+      [3, 2, 4, 2],
+      [2, 3, 3, 4],
+    ],
+    f: (a, b) =>
+      dot(a!, b!, {
+        contract: [
+          [2, 0],
+          [3, 2],
+        ],
+        batch: [[3], [0]],
+      }).sin(),
+  },
+  {
+    name: "outer product",
+    shapes: [[2], [3]],
+    f: (a, b) => dot(a!, b!, { contract: [[], []] }).sin(),
+  },
+];
+
+const indexing: GradientCase[] = [
+  { name: "take", shapes: [[3, 2]], f: (table) => take(table!, ids([2, 2], [0, 2, 2, -1])).sin() },
+  {
+    name: "scatterAdd",
+    shapes: [
+      [3, 2],
+      [4, 2],
+    ],
+    f: (target, updates) => scatterAdd(target!, ids([4], [1, 1, 0, 7]), updates!).sin(),
+  },
+  { name: "takeAlong", shapes: [[3, 4]], f: (x) => takeAlong(x!, ids([3, 1], [0, 3, 9]), 1).sin() },
+];
+
+const marking: GradientCase[] = [
+  binary("optimizationBarrier", (a, b) => {
+    const [x, y] = optimizationBarrier([a.sin(), b]);
+    return x!.mul(y!).add(x!);
+  }),
+  unary("checkpointName", (x) => checkpointName(x.sin(), "s").mul(x)),
+  binary("remat", (a, b) => remat((x: Tensor) => x.sin().mul(b).tanh())(a.mul(b))),
+  unary(
+    "customVjp",
+    customVjp({
+      fwd: (x: Tensor) => ({ out: x.sin(), residuals: x }),
+      bwd: (x, ct) => [ct.mul(x.cos())],
+    }),
+  ),
+];
+
+/** h ← tanh(h·w + x), y = h·c, with captures both used and unused. */
+const recurrence =
+  (options: { readonly reverse?: boolean } = {}) =>
+  (w: Tensor, h0: Tensor, xs: Tensor): Tensor => {
+    const scale = w.sum().sin();
+    const { carry, ys } = scan(
+      (h: Tensor, x: Tensor) => {
+        const next = dot(h, w).add(x).tanh();
+        return { carry: next, y: next.mul(scale).sum() };
+      },
+      h0,
+      xs,
+      options,
+    );
+    return concat([carry, ys], 0);
+  };
+
+const recurrenceShapes: Shape[] = [[2, 2], [2], [3, 2]];
+
+const looping: GradientCase[] = [
+  { name: "scan", shapes: recurrenceShapes, f: (w, h, xs) => recurrence()(w!, h!, xs!) },
+  { name: "scan in reverse", shapes: recurrenceShapes, f: (w, h, xs) => recurrence({ reverse: true })(w!, h!, xs!) },
+  {
+    name: "scan with trees and a counter",
+    shapes: [[2], [3, 2]],
+    f: (a, xs) => {
+      const { carry, ys } = scan(
+        ({ i, s }: { i: Tensor; s: Tensor }, { x }: { x: Tensor }) => {
+          const weight = i.astype(x.dtype).add(1);
+          return { carry: { i: i.add(1), s: s.mul(x).add(weight) }, y: { out: s.mul(weight), again: [x] } };
+        },
+        { i: ids([], [0]), s: a! },
+        { x: xs! },
+      );
+      return concat([carry.s.reshape([1, 2]), ys.out, ys.again[0]!.sin()], 0);
+    },
+  },
+  {
+    name: "scan in scan",
+    shapes: recurrenceShapes,
+    f: (w, h, xs) =>
+      scan(
+        (outer: Tensor, x: Tensor) => {
+          const inner = scan(
+            (h: Tensor, row: Tensor) => ({ carry: dot(h, w!).add(x).mul(row).sin(), y: h.sum() }),
+            outer,
+            w!,
+          );
+          return { carry: inner.carry, y: inner.ys.sum().mul(outer) };
+        },
+        h!,
+        xs!,
+      ).ys,
+  },
+  {
+    name: "scan in remat",
+    shapes: recurrenceShapes,
+    f: (w, h, xs) => remat(recurrence())(w!.sin(), h!.mul(2), xs!.cos()).sin(),
+  },
+  {
+    name: "remat in scan",
+    shapes: recurrenceShapes,
+    f: (w, h, xs) => {
+      const step = remat((h: Tensor, x: Tensor) => dot(h.sin(), w!).add(x).tanh());
+      return scan((h: Tensor, x: Tensor) => ({ carry: step(h, x), y: step(x, h) }), h!, xs!).ys;
+    },
+  },
+  {
+    name: "remat in scan in remat",
+    shapes: recurrenceShapes,
+    f: (w, h, xs) =>
+      remat((w: Tensor, h: Tensor) => {
+        const step = remat((h: Tensor, x: Tensor) => dot(h.sin(), w).add(x).tanh());
+        return scan((h: Tensor, x: Tensor) => ({ carry: step(h, x), y: null }), h, xs!).carry.sin();
+      })(w!, h!),
+  },
+  {
+    name: "customVjp in scan",
+    shapes: recurrenceShapes,
+    f: (w, h, xs) => {
+      const product = customVjp({
+        fwd: (a: Tensor, b: Tensor) => ({ out: dot(a, b), residuals: { a, b } }),
+        bwd: ({ a, b }, ct) => [dot(ct, b, { contract: [[0], [1]] }), dot(a, ct, { contract: [[], []] })],
+      });
+      return scan((h: Tensor, x: Tensor) => ({ carry: product(h, w!).sin(), y: x.mul(h) }), h!, xs!).ys;
+    },
+  },
+];
+
+/** Gradients, to be derived again. */
+const second: GradientCase[] = [
+  unary("second derivative", (x) => valueAndGrad((x: Tensor) => x.sin().mul(x).exp().sum())(x).grad),
+  {
+    name: "second derivative of scan",
+    shapes: recurrenceShapes,
+    f: (w, h, xs) => valueAndGrad((w: Tensor) => recurrence()(w, h!, xs!).sin().sum())(w!).grad.sin(),
+  },
+  {
+    name: "second derivative of remat",
+    shapes: [[2, 2], [2]],
+    f: (w, x) =>
+      valueAndGrad((w: Tensor) =>
+        remat((x: Tensor) => dot(x, w).tanh())(x!)
+          .sin()
+          .sum(),
+      )(w!).grad,
+  },
+  {
+    name: "second derivative of scan in scan",
+    shapes: [[2], [2, 2]],
+    f: (h, xs) => {
+      const nested = (h: Tensor) =>
+        scan(
+          (outer: Tensor, x: Tensor) => {
+            const inner = scan((s: Tensor) => ({ carry: s.mul(x).sin(), y: s }), outer, null, { length: 2 });
+            return { carry: inner.carry, y: inner.ys.sum(0).mul(x) };
+          },
+          h,
+          xs!,
+        ).ys.sum();
+      return valueAndGrad(nested)(h!).grad;
+    },
+  },
+];
+
+const composite: GradientCase[] = [
+  {
+    name: "softmax cross-entropy of an embedding",
+    shapes: [
+      [4, 3],
+      [4, 3],
+    ],
+    f: (table, head) => {
+      const logits = dot(take(table!, ids([3], [0, 2, 2])), head!, { contract: [[1], [1]] });
+      const shifted = logits.sub(logits.maxOver(1, { keepDims: true }));
+      const logSumExp = shifted.exp().sum(1, { keepDims: true }).log();
+      return takeAlong(shifted.sub(logSumExp), ids([3, 1], [1, 2, 3]), 1).mean();
+    },
+  },
+  {
+    name: "root mean square norm",
+    shapes: [[2, 4], [4]],
+    f: (x, g) => x!.mul(x!.mul(x!).mean(1, { keepDims: true }).add(1e-5).rsqrt()).mul(g!),
+  },
+];
+
+export const gradientCases: readonly GradientCase[] = [
+  ...elementwise,
+  ...shaping,
+  ...reducing,
+  ...indexing,
+  ...marking,
+  ...looping,
+  ...second,
+  ...composite,
+];
