@@ -51,15 +51,17 @@ export interface Magnitudes {
  */
 export function largestMagnitudes(x: Tensor, { rows, columns }: BlockSize): Magnitudes {
   const [M, N] = x.shape as [number, number];
+  const narrow = x.dtype === "bfloat16";
   const materialised = (t: Tensor): Tensor => optimizationBarrier([t])[0]!;
-  let bits = x.dtype === "bfloat16" ? x.bitcast("uint16").and(0x7fff) : x.bitcast("uint32").and(0x7fffffff);
-  if (rows > 1) bits = materialised(bits.reshape([M / rows, rows, N]).maxOver(1));
-  if (columns > 1) {
-    const steps = bits.reshape([M / rows, N / columns, columns / rowStep, rowStep]).maxOver(3);
-    bits = materialised(materialised(steps).maxOver(2));
-  }
   // Float32 holds 15-bit integers exactly, and XLA has a fast maximum of floats but none of integers.
-  const largest = x.dtype === "bfloat16" ? bits.astype("float32").maxOver().astype("uint16") : bits.maxOver();
-  const asFloat = (t: Tensor): Tensor => t.bitcast(x.dtype).astype("float32");
-  return { ofBlocks: asFloat(bits), ofMatrix: asFloat(largest) };
+  const asBlocks = (t: Tensor): Tensor => materialised(narrow ? t.astype("float32") : t);
+  const asFloat = (t: Tensor): Tensor => (narrow ? t.astype("uint16") : t).bitcast(x.dtype).astype("float32");
+  let bits = narrow ? x.bitcast("uint16").and(0x7fff) : x.bitcast("uint32").and(0x7fffffff);
+  if (rows > 1) bits = bits.reshape([M / rows, rows, N]).maxOver(1);
+  if (columns > 1) {
+    const steps = (rows > 1 ? materialised(bits) : bits).reshape([M / rows, N / columns, columns / rowStep, rowStep]);
+    bits = materialised(steps.maxOver(3)).maxOver(2);
+  }
+  const blocks = asBlocks(bits);
+  return { ofBlocks: asFloat(blocks), ofMatrix: asFloat(blocks.maxOver()) };
 }

@@ -82,12 +82,18 @@ function scalesOf(blockMax: Tensor, amax: Tensor): { stored: Tensor; encode: Ten
   const one = full([], 1, "float32");
   const usable = amax.gt(0).and(amax.isFinite());
   const S = where(usable, full([], codeRange, "float32").div(amax).min(maxFloat32), one);
-  const stored = roundNearest(blockMax.mul(S.mul(1 / 6)).min(e4m3.max), e4m3);
+  const stored = roundNearest(
+    blockMax
+      .reshape([-1])
+      .mul(S.mul(1 / 6))
+      .min(e4m3.max),
+    e4m3,
+  );
   const encode = full(stored.shape, 1, "float32")
     .div(stored.mul(one.div(S)))
     .min(maxFloat32);
   const [s, e] = optimizationBarrier([stored, encode]) as [Tensor, Tensor];
-  return { stored: s, encode: e };
+  return { stored: s.reshape(blockMax.shape), encode: e.reshape(blockMax.shape) };
 }
 
 /** One draw for each element of the block view, numbered by its place in the matrix of `width` columns, unpadded. */
