@@ -3,7 +3,7 @@
  * the equations of its cotangents. The result is ordinary graph, so derivatives can be derived again.
  */
 import { invariant } from "../base/errors.ts";
-import { isFloat, sameShape, showSpec, type Tensor } from "../core/index.ts";
+import { dtypeInfo, isFloat, sameShape, showSpec, type Tensor } from "../core/index.ts";
 import type { Eqn } from "../core/op.ts";
 
 /** The equations between `outputs` and `inputs` through which a derivative flows, oldest first. */
@@ -30,6 +30,12 @@ export function differentiablePath(
   return { eqns, active };
 }
 
+/** Dtypes too narrow for arithmetic are added in float32. */
+function sumOf(a: Tensor, b: Tensor): Tensor {
+  if (dtypeInfo(a.dtype).bits >= 16) return a.add(b);
+  return a.astype("float32").add(b.astype("float32")).astype(a.dtype);
+}
+
 /**
  * Cotangents of `inputs` given those of `outputs` (undefined = zero). An input that no output depends on gets undefined.
  */
@@ -44,7 +50,7 @@ export function backward(
     if (ct === undefined || !active.has(t)) return;
     invariant(ct.dtype === t.dtype && sameShape(ct.shape, t.shape), `cotangent ${showSpec(ct)} for ${showSpec(t)}`);
     const sum = cts.get(t);
-    cts.set(t, sum === undefined ? ct : sum.add(ct));
+    cts.set(t, sum === undefined ? ct : sumOf(sum, ct));
   };
   outputs.forEach((t, i) => accumulate(t, cotangents[i]));
   for (const eqn of eqns.reverse()) {

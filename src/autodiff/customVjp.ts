@@ -1,5 +1,15 @@
 /** Functions that bring their own reverse rule. */
-import { apply, type Tensor, treeLeaves, treeUnflatten, zeros } from "../core/index.ts";
+import { ShapeError } from "../base/errors.ts";
+import {
+  apply,
+  sameShape,
+  showSpec,
+  type Tensor,
+  treeLeaves,
+  treeLeavesLike,
+  treeUnflatten,
+  zeros,
+} from "../core/index.ts";
 import type { Op } from "../core/op.ts";
 
 interface CustomVjpParams {
@@ -49,8 +59,15 @@ export function customVjp<A extends readonly unknown[], R, S>({ fwd, bwd }: Cust
       );
       const argCts = bwd(treeUnflatten<S>(residuals, residualLeaves), ct) as readonly unknown[];
       return argLeaves.flatMap((leaves, i) => {
-        const given = treeLeaves<Tensor>(argCts[i]);
-        return given.length === 0 ? leaves.map(() => undefined) : given;
+        if (treeLeaves(argCts[i]).length === 0) return leaves.map(() => undefined);
+        const what = `customVjp: argument ${i} and its cotangent`;
+        const given = treeLeavesLike<Tensor>(args[i], argCts[i], what);
+        given.forEach((ct, j) => {
+          const leaf = leaves[j]!;
+          if (ct.dtype === leaf.dtype && sameShape(ct.shape, leaf.shape)) return;
+          throw new ShapeError(`${what} differ: bwd must give ${showSpec(leaf)}; got ${showSpec(ct)}`);
+        });
+        return given;
       });
     };
     const flat = argLeaves.flat();

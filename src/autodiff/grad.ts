@@ -1,6 +1,6 @@
 /** Derivatives of functions of Tensors: `grad`, `valueAndGrad`, `vjp`. */
 import { ShapeError } from "../base/errors.ts";
-import { full, showSpec, type Tensor, treeLeaves, treeUnflatten, zeros } from "../core/index.ts";
+import { full, showSpec, type Tensor, treeLeaves, treeLeavesLike, treeUnflatten, zeros } from "../core/index.ts";
 import { copy } from "../core/ops/identity.ts";
 import { backward } from "./backward.ts";
 
@@ -63,7 +63,7 @@ export function vjp<A extends readonly unknown[], R>(
   const out = f(...input.tree);
   const outputs = treeLeaves<Tensor>(out);
   const pullback = (ct: R): A => {
-    const cts = backward(outputs, treeLeaves<Tensor>(ct), input.leaves);
+    const cts = backward(outputs, treeLeavesLike<Tensor>(out, ct, "vjp: result and cotangent"), input.leaves);
     return treeUnflatten<A>(
       primals,
       cts.map((c, i) => orZero(c, input.leaves[i]!)),

@@ -5,7 +5,7 @@
  */
 import { UserError } from "../base/errors.ts";
 import { apply, optimizationBarrier, type Tensor, treeLeaves, treeUnflatten } from "../core/index.ts";
-import type { Eqn, Op } from "../core/op.ts";
+import type { AnyOp, Eqn, Op } from "../core/op.ts";
 import { type DotParams, dotOp } from "../core/ops/dot.ts";
 import { checkpointNameOf, copy } from "../core/ops/identity.ts";
 import { backward } from "./backward.ts";
@@ -49,6 +49,19 @@ const rematOp: Op<RematParams> = {
   alias: (inputs, { inner }, output) => inputs[inner.length + output]!,
 };
 
+/** Results kept from the forward pass, with the derivative of the operation on the inputs that are computed again. */
+const savedOp: Op<{ readonly op: AnyOp; readonly params: unknown; readonly numInputs: number }> = {
+  name: "saved",
+  shape: (inputs, { numInputs }) => inputs.slice(numInputs),
+  vjp: ({ inputs, params: { op, params, numInputs }, needs, ...rest }) => {
+    if (op.vjp === "none") return [];
+    return op.vjp({ ...rest, params, inputs: inputs.slice(0, numInputs), needs: needs.slice(0, numInputs) });
+  },
+  lower: (_, inputs, { numInputs }) => inputs.slice(numInputs),
+  interpret: (inputs, { numInputs }) => inputs.slice(numInputs),
+  alias: (inputs, { numInputs }, output) => inputs[numInputs + output]!,
+};
+
 /** Equations that depend on any of `sources`, oldest first, and the other tensors they read. */
 function dependents(outputs: readonly Tensor[], sources: ReadonlySet<Tensor>): { eqns: Eqn[]; captured: Tensor[] } {
   const seen = new Set<Eqn>();
@@ -67,7 +80,7 @@ function dependents(outputs: readonly Tensor[], sources: ReadonlySet<Tensor>): {
       return true;
     });
   const captured = new Set<Tensor>();
-  for (const eqn of eqns) for (const t of eqn.inputs) if (!dependent.has(t)) captured.add(t);
+  for (const t of [...eqns.flatMap((eqn) => eqn.inputs), ...outputs]) if (!dependent.has(t)) captured.add(t);
   return { eqns, captured: [...captured] };
 }
 
@@ -79,13 +92,10 @@ function replay(outputs: readonly Tensor[], replaced: Map<Tensor, Tensor>, polic
     const saved =
       (policy.dots && op === dotOp && (params as DotParams).batch[0].length === 0) ||
       originals.some((t) => names.has(checkpointNameOf(t) ?? ""));
+    const again = inputs.map((t) => clones.get(t) ?? t);
     const results = saved
-      ? originals
-      : apply(
-          op,
-          inputs.map((t) => clones.get(t) ?? t),
-          params,
-        );
+      ? apply(savedOp, [...again, ...originals], { op, params, numInputs: again.length })
+      : apply(op, again, params);
     originals.forEach((t, i) => clones.set(t, results[i]!));
   }
   return outputs.map((t) => clones.get(t) ?? t);

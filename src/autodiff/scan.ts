@@ -6,6 +6,7 @@
 import { ShapeError } from "../base/errors.ts";
 import {
   apply,
+  dtypeInfo,
   isFloat,
   makeProgram,
   type Program,
@@ -15,6 +16,7 @@ import {
   showSpec,
   Tensor,
   treeLeaves,
+  treeLeavesLike,
   treeUnflatten,
   zeros,
 } from "../core/index.ts";
@@ -35,6 +37,7 @@ interface ScanParams {
 }
 
 const dropDim0 = ({ shape, dtype }: Spec): Spec => ({ shape: shape.slice(1), dtype });
+const summed = ({ shape, dtype }: Spec): Spec => ({ shape, dtype: dtypeInfo(dtype).bits < 32 ? "float32" : dtype });
 const stacked = ({ shape, dtype }: Spec, length: number): Spec => ({ shape: [length, ...shape], dtype });
 
 const scanOp: Op<ScanParams> = {
@@ -98,17 +101,13 @@ export function scan<C, X, Y>(
   const carryIn = initLeaves.map(parameter);
   const xIn = xLeaves.map((x) => parameter(dropDim0(x)));
   const result = body(treeUnflatten<C>(init, carryIn), treeUnflatten<X>(xs, xIn));
-  const [carryOut, ys] = [treeLeaves<Tensor>(result.carry), treeLeaves<Tensor>(result.y)];
+  const carryOut = treeLeavesLike<Tensor>(init, result.carry, "scan: the carry before and after a step");
+  const ys = treeLeaves<Tensor>(result.y);
   carryIn.forEach((before, i) => {
-    const after = carryOut[i];
-    if (
-      !after ||
-      carryOut.length !== carryIn.length ||
-      after.dtype !== before.dtype ||
-      !sameShape(after.shape, before.shape)
-    ) {
+    const after = carryOut[i]!;
+    if (after.dtype !== before.dtype || !sameShape(after.shape, before.shape)) {
       throw new ShapeError(
-        `scan: the carry went in as ${showSpec(before)} and came out as ${after ? showSpec(after) : "nothing"}; it must not change`,
+        `scan: the carry went in as ${showSpec(before)} and came out as ${showSpec(after)}; it must not change`,
       );
     }
   });
@@ -180,8 +179,9 @@ const reverseScan: VjpRule<ScanParams> = ({ inputs, params, cts, needs, eqn }) =
   const orZero = (ct: Tensor | undefined, like: Tensor) => ct ?? zeros(like.shape, like.dtype);
   const dCarry = carryDims.map((dim) => orZero(found.get(own.carry[dim]!), own.carry[dim]!));
   const captured = needed.filter((t) => found.get(t) !== undefined);
-  const sums = captured.map(parameter);
-  const dSums = captured.map((t, i) => sums[i]!.add(found.get(t)!));
+  // Sums over the steps; of narrow floats in float32, rounded once after the last.
+  const sums = captured.map((t) => parameter(summed(t)));
+  const dSums = captured.map((t, i) => sums[i]!.add(found.get(t)!.astype(sums[i]!.dtype)));
   const dXs = xDims.map((dim) => orZero(found.get(own.xs[dim]!), own.xs[dim]!));
   const results = [...dCarry, ...dSums, ...dXs];
 
@@ -198,14 +198,14 @@ const reverseScan: VjpRule<ScanParams> = ({ inputs, params, cts, needs, eqn }) =
     carryIn: [...ctCarry, ...sums],
     xIn: [...ctYs, ...residuals],
     outputs: results,
-    init: [...carryDims.map((i) => orZero(cts[i], own.carry[i]!)), ...captured.map((t) => zeros(t.shape, t.dtype))],
+    init: [...carryDims.map((i) => orZero(cts[i], own.carry[i]!)), ...sums.map((t) => zeros(t.shape, t.dtype))],
     xs: [...ysWithCt.map((i) => cts[i]!), ...residuals.map(xsOf)],
     length,
     reverse: !reverse,
   });
   const all: (Tensor | undefined)[] = inputs.map(() => undefined);
   own.captures.forEach((t, i) => {
-    if (captured.includes(t)) all[i] = outputs[carryDims.length + captured.indexOf(t)];
+    if (captured.includes(t)) all[i] = outputs[carryDims.length + captured.indexOf(t)]!.astype(t.dtype);
   });
   carryDims.forEach((dim, i) => {
     all[params.numCaptures + dim] = outputs[i];

@@ -34,5 +34,5 @@ export { concat, pad, stack } from "./ops/shape.ts";
 export { makeProgram, type Program, showProgram } from "./program.ts";
 export { apply, applyOne, type Operand, parameter, Tensor } from "./tensor.ts";
 export { interpret, interpretProgram, trace, traceFunction } from "./trace.ts";
-export { type MapTree, treeLeaves, treeMap, treePaths, treeUnflatten } from "./tree.ts";
+export { type MapTree, treeLeaves, treeLeavesLike, treeMap, treePaths, treeUnflatten } from "./tree.ts";
 export { toHostArray, toValues, type Values } from "./values.ts";

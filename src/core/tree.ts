@@ -52,28 +52,39 @@ export function treeUnflatten<T>(tree: unknown, leaves: readonly unknown[]): T {
 }
 
 /**
+ * The leaves of `tree` in the order of `like`, whose keys may come in another order. @throws UserError where the trees
+ * differ in structure; `what` names them in the message.
+ */
+export function treeLeavesLike<L = unknown>(like: unknown, tree: unknown, what = "trees"): L[] {
+  const wanted = treePaths(like);
+  const given = new Map(treePaths(tree).map(({ path, leaf }) => [path, leaf]));
+  const leaves = wanted.map(({ path }) => {
+    if (given.has(path)) return given.get(path) as L;
+    const near = nearest(path, [...given.keys()]);
+    throw new UserError(
+      "E_TREE",
+      `${what} differ: "${path}" has no counterpart${near ? `; the nearest is "${near}"` : ""}`,
+    );
+  });
+  if (given.size !== wanted.length) {
+    const extra = [...given.keys()].find((path) => !wanted.some((entry) => entry.path === path));
+    throw new UserError(
+      "E_TREE",
+      `${what} differ: ${wanted.length} leaves against ${given.size}; "${extra}" is too many`,
+    );
+  }
+  return leaves;
+}
+
+/**
  * A tree of f(leaf, …leaves of the others at the same place, path). @throws UserError where the trees differ in structure.
  */
 export function treeMap<R>(f: (...leaves: never[]) => unknown, tree: unknown, ...rest: readonly unknown[]): R {
   const paths = treePaths(tree);
-  const others = rest.map((other) => {
-    const entries = treePaths(other);
-    const names = entries.map((entry) => entry.path);
-    paths.forEach(({ path }, i) => {
-      if (path === names[i]) return;
-      const near = nearest(path, names);
-      throw new UserError(
-        "E_TREE",
-        `trees differ: "${path}" has no counterpart${near ? `; the nearest is "${near}"` : ""}`,
-      );
-    });
-    if (entries.length !== paths.length)
-      throw new UserError("E_TREE", `trees differ: ${paths.length} leaves against ${entries.length}`);
-    return entries;
-  });
+  const others = rest.map((other) => treeLeavesLike(tree, other));
   const call = f as (...leaves: unknown[]) => unknown;
   return treeUnflatten<R>(
     tree,
-    paths.map(({ path, leaf }, i) => call(leaf, ...others.map((entries) => entries[i]!.leaf), path)),
+    paths.map(({ path, leaf }, i) => call(leaf, ...others.map((leaves) => leaves[i]), path)),
   );
 }

@@ -1,6 +1,7 @@
 /** The derivative of every operation, alone and in loops, against central differences in float64. */
 import { describe, expect, it } from "vitest";
-import { interpret } from "../../src/core/index.ts";
+import { interpret, trace } from "../../src/core/index.ts";
+import { coveredOperations, operationsIn } from "../core/properties/families.ts";
 import { finiteDifferences, gradientOf, inputsOf } from "./finiteDifferences.ts";
 import { gradientCases } from "./gradientCases.ts";
 
@@ -16,4 +17,11 @@ describe("gradients equal finite differences", () => {
       });
     });
   });
+});
+
+it("every operation that has a derivative is among the cases", () => {
+  const tested = new Set(gradientCases.flatMap((c) => operationsIn(trace(c.f, ...inputsOf(c, "float64")))));
+  const differentiable = coveredOperations().filter(({ vjp }) => vjp !== "none");
+  expect(differentiable.length).toBeGreaterThan(30);
+  expect(differentiable.filter((op) => !tested.has(op)).map(({ name }) => name)).toEqual([]);
 });

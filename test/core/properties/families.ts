@@ -1,0 +1,55 @@
+/** All cases by family, and the names of all operations, to see that none is left out. */
+import { readdirSync, readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { type Program, trace } from "../../../src/core/index.ts";
+import type { AnyOp } from "../../../src/core/op.ts";
+import { bitcastCases, convertCases } from "./convertCases.ts";
+import { dotCases } from "./dotCases.ts";
+import { elementwiseCases } from "./elementwiseCases.ts";
+import { gatherCases } from "./gatherCases.ts";
+import type { OpCase } from "./opCase.ts";
+import { reduceCases } from "./reduceCases.ts";
+import { scanCases } from "./scanCases.ts";
+import { shapeCases } from "./shapeCases.ts";
+
+export const families: Readonly<Record<string, () => OpCase[]>> = {
+  "element by element": elementwiseCases,
+  conversions: convertCases,
+  bitcasts: bitcastCases,
+  "moving, selecting and making elements": shapeCases,
+  reductions: reduceCases,
+  "rows by index": gatherCases,
+  contractions: dotCases,
+  loops: scanCases,
+};
+
+/** They only carry a reverse rule, and are in no program. */
+const markers = ["copy", "stop_gradient", "custom_vjp", "remat", "saved"];
+
+const source = (folder: string) => fileURLToPath(new URL(`../../../src/${folder}/`, import.meta.url));
+
+/** The names of all operations, from the sources that define them. */
+export function definedOperations(): string[] {
+  const files = ["core/ops", "autodiff"].flatMap((folder) =>
+    readdirSync(source(folder)).map((name) => source(folder) + name),
+  );
+  const definition = /\b(?:unary|binary|reduction)\("(\w+)"|\bname: "(\w+)"/g;
+  return files
+    .flatMap((file) => [...readFileSync(file, "utf8").matchAll(definition)])
+    .map(([, short, long]) => short ?? long!)
+    .filter((name, i, all) => all.indexOf(name) === i && !markers.includes(name));
+}
+
+/** The operations of a program and of the loops in it. */
+export function operationsIn({ eqns }: Program): AnyOp[] {
+  return eqns.flatMap(({ op, params }) => {
+    const { body } = (params ?? {}) as { body?: Program };
+    return body === undefined ? [op] : [op, ...operationsIn(body)];
+  });
+}
+
+/** The operations that the cases use. */
+export function coveredOperations(): AnyOp[] {
+  const cases = Object.values(families).flatMap((make) => make());
+  return [...new Set(cases.flatMap(({ f, inputs }) => operationsIn(trace(f, ...inputs))))];
+}
