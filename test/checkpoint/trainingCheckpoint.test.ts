@@ -1,0 +1,198 @@
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it } from "vitest";
+import {
+  checkpointPath,
+  listCheckpoints,
+  loadCheckpoint,
+  newestCheckpoint,
+  openSafetensors,
+  type Progress,
+  saveCheckpoint,
+} from "../../src/checkpoint/index.ts";
+import { hostArray, treeLeaves } from "../../src/core/index.ts";
+import { initialState } from "../../src/train/state.ts";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
+import { tinyModel } from "../train/tinyRun.ts";
+
+const progress = (step: number): Progress => ({
+  step,
+  skippedInARow: 1,
+  skippedSteps: 2,
+  data: { tokens: "abc" },
+  provenance: { recipe: "bf16" },
+});
+
+/** A state whose every array is its own. */
+function someState() {
+  const state = initialState(tinyModel, 5);
+  treeLeaves<{ data: Float32Array }>([state.optimizer.mu, state.optimizer.nu]).forEach(({ data }, i) => {
+    data.forEach((_, j) => {
+      data[j] = Math.sin(i * 31 + j) * 1e-3;
+    });
+  });
+  // What arithmetic would not keep: a subnormal, a negative zero.
+  (state.params.embed.data as Float32Array).set([1e-42, -0, 3.4e38]);
+  return { params: state.params, optimizer: { ...state.optimizer, count: hostArray([], "int32", Int32Array.of(41)) } };
+}
+
+const save = (folder: string, step: number, keep?: number) => saveCheckpoint(folder, someState(), progress(step), keep);
+const names = (folder: string) => readdirSync(folder).sort();
+
+describe("a checkpoint", () => {
+  it("gives back every bit of the state, and what is known beside it", async () => {
+    const folder = join(temporaryFolder(), "checkpoints");
+    const { path } = await save(folder, 10);
+    expect(path).toBe(join(folder, "step-00000010"));
+    expect(names(path)).toEqual(["manifest.json", "optimizer.safetensors", "params.safetensors", "state.json"]);
+    const { params, optimizer, progress: read } = await loadCheckpoint(path, tinyModel);
+    const bytes = (tree: unknown) =>
+      treeLeaves<{ data: Float32Array }>(tree).map(({ data }) => Buffer.from(data.buffer).toString("base64"));
+    expect(bytes(params)).toEqual(bytes(someState().params));
+    expect(bytes(optimizer)).toEqual(bytes(someState().optimizer));
+    expect(read).toEqual(progress(10));
+  });
+
+  it("names its tensors as Hugging Face does", async () => {
+    const { path } = await save(temporaryFolder(), 1);
+    const params = await openSafetensors(join(path, "params.safetensors"));
+    expect([...params.tensors.keys()]).toContain("model.layers.1.self_attn.q_proj.weight");
+    expect(params.tensors.get("model.embed_tokens.weight")).toMatchObject({ dtype: "float32", shape: [64, 32] });
+    await params.close();
+    const optimizer = await openSafetensors(join(path, "optimizer.safetensors"));
+    expect([...optimizer.tensors.keys()]).toEqual(
+      expect.arrayContaining(["count", "mu.model.norm.weight", "nu.model.norm.weight"]),
+    );
+    await optimizer.close();
+  });
+
+  it("is the same file for the same state", async () => {
+    const [a, b] = [await save(temporaryFolder(), 1), await save(temporaryFolder(), 1)];
+    for (const file of names(a.path))
+      expect(readFileSync(join(a.path, file)).equals(readFileSync(join(b.path, file)))).toBe(true);
+  });
+
+  it("is not loaded into another model", async () => {
+    const { path } = await save(temporaryFolder(), 1);
+    await expect(loadCheckpoint(path, { ...tinyModel, mlpDim: 64 })).rejects.toThrow(
+      /mlp\.gate_proj\.weight" is float32\[48,32\]/,
+    );
+    await expect(loadCheckpoint(path, { ...tinyModel, numLayers: 3 })).rejects.toThrow(
+      /model\.layers\.2\..* is missing/,
+    );
+  });
+
+  it("is never made of what is not finite; the ones before stay", async () => {
+    for (const [where, change] of [
+      ["model.norm.weight", (s: ReturnType<typeof someState>) => (s.params.norm.data[3] = Number.NaN)],
+      [
+        "nu.model.layers.0.mlp.down_proj.weight",
+        (s: ReturnType<typeof someState>) => (s.optimizer.nu.layers[0]!.down.data[7] = Number.POSITIVE_INFINITY),
+      ],
+    ] as const) {
+      const folder = temporaryFolder();
+      await save(folder, 1);
+      const bad = someState();
+      change(bad);
+      await expect(saveCheckpoint(folder, bad, progress(2), 1)).rejects.toThrow(`of ${where} is`);
+      expect(names(folder)).toEqual(["step-00000001"]);
+    }
+  });
+});
+
+describe("the folder of checkpoints", () => {
+  it("keeps the newest ones", async () => {
+    const folder = temporaryFolder();
+    for (const step of [1, 2, 3, 10]) await save(folder, step, 2);
+    expect(listCheckpoints(folder).map(({ step }) => step)).toEqual([3, 10]);
+    await save(folder, 11);
+    expect(listCheckpoints(folder).map(({ step }) => step)).toEqual([3, 10, 11]);
+  });
+
+  it.each([
+    [
+      "cut off",
+      (path: string) =>
+        writeFileSync(
+          join(path, "params.safetensors"),
+          readFileSync(join(path, "params.safetensors")).subarray(0, 5000),
+        ),
+      /params\.safetensors has 5000 bytes instead of/,
+    ],
+    [
+      "a flipped bit",
+      (path: string) => {
+        const file = join(path, "optimizer.safetensors");
+        const bytes = readFileSync(file);
+        bytes[bytes.length - 9]! ^= 1;
+        writeFileSync(file, bytes);
+      },
+      /optimizer\.safetensors has changed since it was written/,
+    ],
+    ["a missing file", (path: string) => rmSync(join(path, "state.json")), /state\.json is missing/],
+    ["no manifest", (path: string) => rmSync(join(path, "manifest.json")), /it has no manifest\.json/],
+    [
+      "half a manifest",
+      (path: string) => writeFileSync(join(path, "manifest.json"), '{"format": 1, "fil'),
+      /manifest\.json is damaged/,
+    ],
+    [
+      "another manifest",
+      (path: string) => writeFileSync(join(path, "manifest.json"), '{"format": 2}'),
+      /manifest\.json is damaged/,
+    ],
+    [
+      "nothing in it",
+      (path: string) => {
+        rmSync(path, { recursive: true });
+        mkdirSync(path);
+      },
+      /it has no manifest\.json/,
+    ],
+    [
+      "more bytes",
+      (path: string) => appendFileSync(join(path, "state.json"), " "),
+      /state\.json has \d+ bytes instead of/,
+    ],
+  ])("passes over a newest one with %s, and says so", async (_, damage, fault) => {
+    const folder = temporaryFolder();
+    await save(folder, 5);
+    await save(folder, 6);
+    damage(checkpointPath(folder, 6));
+    const told: string[] = [];
+    const newest = await newestCheckpoint(folder, ({ step }, why) => told.push(`${step}: ${why}`));
+    expect(newest?.step).toBe(5);
+    expect(told).toHaveLength(1);
+    expect(told[0]).toMatch(fault);
+    // Reached again, it is replaced.
+    await save(folder, 6);
+    expect((await newestCheckpoint(folder, () => {}))?.step).toBe(6);
+    expect(names(folder)).toEqual(["step-00000005", "step-00000006"]);
+  });
+
+  it("gives none where none is whole", async () => {
+    const folder = temporaryFolder();
+    expect(await newestCheckpoint(join(folder, "none"), () => {})).toBeUndefined();
+    mkdirSync(checkpointPath(folder, 3));
+    expect(await newestCheckpoint(folder, () => {})).toBeUndefined();
+  });
+
+  it("loses what killed processes left, and nothing of living ones", async () => {
+    const deadPid = 2 ** 22 + 1; // above Linux's largest
+    const folder = temporaryFolder();
+    const leftovers = [
+      `.step-00000001.tmp-${deadPid}`,
+      `.step-00000002.old-${deadPid}`,
+      `.step-00000003.tmp-${process.ppid}`,
+    ];
+    for (const name of leftovers) mkdirSync(join(folder, name));
+    await save(folder, 4);
+    expect(names(folder)).toEqual([leftovers[2], "step-00000004"]);
+  });
+
+  it("says in one sentence that it can't be written", async () => {
+    const folder = temporaryFolder({ taken: "a file" });
+    await expect(save(join(folder, "taken"), 1)).rejects.toThrow(/^[^\n]*step-00000001: can't be written \([^\n]+\)$/);
+    expect(existsSync(join(folder, "taken"))).toBe(true);
+  });
+});
