@@ -1,0 +1,202 @@
+/** What the user did wrong, said when tracing, with the line of the user's own file. */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { grad, scan, vjp } from "../../src/autodiff/index.ts";
+import { HalfbyteError, ShapeError, UserError } from "../../src/base/errors.ts";
+import {
+  argMax,
+  concat,
+  type DType,
+  dot,
+  full,
+  iota,
+  pad,
+  parameter,
+  scatterAdd,
+  spec,
+  stack,
+  type Tensor,
+  take,
+  takeAlong,
+  trace,
+  treeMap,
+  where,
+  zeros,
+} from "../../src/core/index.ts";
+
+const t = (shape: number[], dtype: DType = "float32"): Tensor => parameter(spec(shape, dtype));
+const x = t([2, 3]);
+const bf16 = t([2, 3], "bfloat16");
+const int = t([2, 3], "int32");
+const mask = t([2, 3], "bool");
+const f8 = t([2, 3], "float8_e4m3fn");
+const shifted = [[1], [2]] as const;
+
+/** Each mistake on a line of its own, which the error must name. */
+const mistakes: [() => unknown, string][] = [
+  [() => x.add(t([2, 4])), "add: float32[2,3] and float32[2,4] do not broadcast: 3 against 4; dims must be equal or 1"],
+  [
+    () => x.add(bf16),
+    'add: dtypes differ, float32[2,3] and bfloat16[2,3]; cast one of them, for example .astype("float32")',
+  ],
+  [
+    () => bf16.mul(x),
+    'mul: dtypes differ, bfloat16[2,3] and float32[2,3]; cast one of them, for example .astype("bfloat16")',
+  ],
+  [() => x.sub("1" as never), "sub: expected a Tensor or a number, got string"],
+  [() => int.exp(), "exp: takes floats of 16 bits and more; got int32[2,3]"],
+  [() => x.and(x), "and: takes integers of 8 to 32 bits and bool; got float32[2,3]"],
+  [() => mask.add(mask), "add: takes numbers of at most 32 bits or float64; got bool[2,3]"],
+  [
+    () => f8.mul(f8),
+    'mul: takes numbers of at most 32 bits or float64; got float8_e4m3fn[2,3]; cast it first, for example .astype("bfloat16")',
+  ],
+  [() => int.mul(0.5), "full: 0.5 is no int32"],
+  [() => t([2], "uint8").add(-1), "full: -1 is no uint8"],
+  [() => full([2], 256, "uint8"), "full: 256 is no uint8"],
+  [() => full([2, -1], 0, "float32"), "full: [2,-1] is no shape; sizes must be whole numbers ≥ 0"],
+  [() => zeros([1.5], "float32"), "full: [1.5] is no shape"],
+  [() => iota([2, 3], 2, "int32"), "iota: dim 2 is outside the shape [2,3]"],
+  [() => iota([2], 0, "bool"), "iota: cannot count in bool"],
+  [() => x.reshape([4, 2]), "reshape: float32[2,3] has 6 elements, [4,2] has 8"],
+  [() => x.reshape([-1, 4]), "reshape: float32[2,3] has 6 elements, which does not settle [-1,4]"],
+  [() => x.reshape([-1, -1]), "reshape: float32[2,3] has 6 elements, which does not settle [-1,-1]"],
+  [() => t([0, 3]).reshape([-1, 0]), "does not settle [-1,0]"],
+  [() => x.transpose([0, 0]), "transpose: [0,0] is no permutation of the dims of float32[2,3]"],
+  [() => x.broadcastTo([3, 3]), "broadcastTo: float32[2,3] does not broadcast to [3,3]"],
+  [() => x.broadcastTo([-1, 2, 3]), "broadcastTo: [-1,2,3] is no shape"],
+  [() => x.squeeze(0), "squeeze: dim 0 of float32[2,3] is not 1"],
+  [() => x.squeeze(5), "squeeze: dim 5 is outside float32[2,3]"],
+  [() => x.expandDims(4), "expandDims: float32[2,3] can get a new dim from -3 to 2, not 4"],
+  [() => x.slice([0, 0], [3, 3]), "slice: [0,0] to [3,3] step [1,1] is outside float32[2,3]"],
+  [() => x.narrow(1, 2, 2), "slice: [0,2] to [2,4] step [1,1] is outside float32[2,3]"],
+  [() => x.at(2, 0), "narrow: dim 2 is outside float32[2,3]"],
+  [() => x.reverse([2]), "reverse: dim 2 is outside float32[2,3]"],
+  [() => pad(x, { low: [1], high: [1] }), "pad: low [1] and high [1] must be ≥ 0, one for each dim of float32[2,3]"],
+  [() => pad(int, { low: [1, 0], high: [0, 0], value: 0.5 }), "pad: 0.5 is no int32"],
+  [() => concat([x, t([2])], 1), "concat along 1: float32[2,3] and float32[2] differ elsewhere"],
+  [() => concat([x, bf16], 0), "concat along 0: float32[2,3] and bfloat16[2,3] differ elsewhere"],
+  [() => concat([], 0), "concat: needs at least one tensor"],
+  [() => stack([x, t([3, 2])], 0), "concat along 0: float32[1,2,3] and float32[1,3,2] differ elsewhere"],
+  [() => x.sum(2), "reduce_sum: dims [2] are outside float32[2,3]"],
+  [() => mask.sum(), "reduce_sum: cannot reduce bool[2,3]; cast it first"],
+  [() => int.mean(), "mean: takes floats; got int32[2,3]"],
+  [() => f8.maxOver(), "reduce_max: cannot reduce float8_e4m3fn[2,3]; cast it first"],
+  [() => argMax(x, 2), "argMax: dim 2 is outside float32[2,3]"],
+  [() => argMax(t([2, 0]), 1), "argMax: dim 1 of float32[2,0] is empty"],
+  [
+    () => dot(x, x),
+    "dot: float32[2,3] × float32[2,3]: contracting dims 1 and 0 have sizes 3 and 2; they must be equal",
+  ],
+  [() => dot(x, bf16), "dot: float32[2,3] × bfloat16[2,3]: dtypes differ; cast one operand"],
+  [() => dot(x, x, { contract: [[0], [0, 1]] }), "as many contracting dims are needed on both sides"],
+  [() => dot(x, x, { contract: shifted }), "contracting dims 1 and 2 have sizes 3 and undefined; they must be equal"],
+  [() => dot(int, int, { contract: [[1], [1]], out: "float32" }), "cannot give float32"],
+  [() => dot(t([2], "int4"), t([2], "int4")), "cast the operands first, for example to bfloat16"],
+  [() => where(x, x, x), "where: the condition must be bool[2,3]; got float32[2,3]"],
+  [() => where(mask, x, bf16), "where: operands must have one shape and dtype; got float32[2,3] and bfloat16[2,3]"],
+  [() => where(mask, 1, 0), "where: at least one of the two values must be a Tensor, so that the dtype is known"],
+  [() => take(x, x), "take: indices must be integers; got float32[2,3]"],
+  [() => take(t([]), int), "take: the table float32[] has no rows"],
+  [() => takeAlong(x, int, 1), "takeAlong: indices must have the shape [2,1]; got int32[2,3]"],
+  [() => scatterAdd(x, int, x), "scatterAdd: updates must be float32[2,3,3]; got float32[2,3]"],
+  [() => x.bitcast("bfloat16"), "bitcast: float32[2,3] to bfloat16 changes the width; the bits of both must be equal"],
+  [
+    () => scan((c: Tensor) => ({ carry: c.sum(), y: null }), x, null, { length: 1 }),
+    "scan: the carry went in as float32[2,3] and came out as float32[]; it must not change",
+  ],
+  [() => scan((c: Tensor) => ({ carry: c, y: null }), x, null), "scan: give `length` where there are no xs"],
+  [
+    () => scan((c: Tensor) => ({ carry: c, y: null }), x, [t([2]), t([3])]),
+    "scan: xs must have 2 slices along dim 0; got float32[3]",
+  ],
+  [
+    () => scan((c: Tensor) => ({ carry: c, y: null }), x, null, { length: -1 }),
+    "scan: length must be a whole number ≥ 0; got -1",
+  ],
+  [() => grad((x: Tensor) => x)(x), "grad: the function must return a scalar; got float32[2,3]. Use vjp, or reduce it"],
+];
+
+const ownPath = fileURLToPath(import.meta.url);
+const ownLines = readFileSync(ownPath, "utf8").split("\n");
+
+const errorOf = (f: () => unknown): Error => {
+  try {
+    f();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new Error("nothing was thrown");
+};
+
+describe("a shape error", () => {
+  it.each(mistakes.map(([f, message]) => [message, f] as const))("%s", (message, f) => {
+    const error = errorOf(f);
+    expect(error).toBeInstanceOf(ShapeError);
+    expect(error.message).toContain(message);
+    const place = error.message.match(/\(at (.*):(\d+):(\d+)\)$/);
+    expect(place?.[1]).toBe(ownPath);
+    // The mistake stands before its message, on the same line or the one above.
+    const line = ownLines[Number(place?.[2]) - 1];
+    const own = ownLines.findIndex((text) => text.includes(JSON.stringify(message)) || text.includes(`'${message}'`));
+    expect([ownLines[own], ownLines[own - 1]]).toContain(line);
+    expect(line).toContain("() =>");
+  });
+
+  it("names the line inside the traced function, not that of the trace", () => {
+    const f = (x: Tensor) => {
+      const y = x.mul(2);
+      return y.add(t([7])); // here
+    };
+    const { message } = errorOf(() => trace(f, spec([2, 3], "float32")));
+    const line = Number(message.match(/:(\d+):\d+\)$/)?.[1]);
+    expect(ownLines[line - 1]).toContain("// here");
+  });
+});
+
+describe("tensors and trees out of place", () => {
+  it("a Tensor does not leave the function that received it", () => {
+    let escaped: Tensor | undefined;
+    trace((x: Tensor) => {
+      escaped = x;
+      return x;
+    }, x);
+    const error = errorOf(() => trace((y: Tensor) => y.add(escaped!), x));
+    expect(error).toBeInstanceOf(HalfbyteError);
+    expect(error.message).toBe(
+      "float32[2,3] is a parameter of another traced function; a Tensor is only valid inside the function that received it",
+    );
+  });
+
+  it("a traced function returns Tensors", () => {
+    const error = errorOf(() => trace((x: Tensor) => ({ loss: x, step: [3] }), x));
+    expect(error).toBeInstanceOf(UserError);
+    expect(error.message).toBe('a traced function must return Tensors; got number at "step.0"');
+  });
+
+  it("trees are matched by name, and the nearest name is offered", () => {
+    const sum = (a: object, b: object) => treeMap((l: number, r: number) => l + r, a, b);
+    expect(sum({ a: 1, b: { c: 2 } }, { b: { c: 20 }, a: 10 })).toEqual({ a: 11, b: { c: 22 } });
+    expect(() => sum({ weight: 1 }, { wieght: 1 })).toThrow(
+      'trees differ: "weight" has no counterpart; the nearest is "wieght"',
+    );
+    expect(() => sum({ a: 1 }, { a: 1, b: 2 })).toThrow('trees differ: 1 leaves against 2; "b" is too many');
+  });
+
+  it("a cotangent has the tree of the result", () => {
+    const f = (x: Tensor) => ({ out: x.mul(2) });
+    expect(() => vjp(f, x).pullback({ other: x } as never)).toThrow(
+      'vjp: result and cotangent differ: "out" has no counterpart',
+    );
+  });
+
+  it("a carry keeps its tree, whatever the order of its keys", () => {
+    const swap = ({ a, b }: { a: Tensor; b: Tensor }) => ({ carry: { b: b.mul(1), a }, y: null });
+    const { carry } = scan(swap, { a: t([2]), b: t([2]) }, null, { length: 1 });
+    expect(Object.keys(carry)).toEqual(["a", "b"]);
+    expect(() => scan(() => ({ carry: { a: x } as never, y: null }), { a: x, b: x }, null, { length: 1 })).toThrow(
+      'scan: the carry before and after a step differ: "b" has no counterpart',
+    );
+  });
+});
