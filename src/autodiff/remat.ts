@@ -1,7 +1,7 @@
 /**
  * Rematerialisation: keep a function's inputs (and what the policy names) and compute the rest again in the backward
- * pass. The recomputation reads its inputs through a barrier tied to the cotangents, so that XLA cannot merge it with the
- * forward computation or run it early.
+ * pass. The recomputation reads what is kept through a barrier tied to the cotangents, so that XLA cannot merge it with
+ * the forward computation or run it early.
  */
 import { UserError } from "../base/errors.ts";
 import { apply, optimizationBarrier, type Tensor, treeLeaves, treeUnflatten } from "../core/index.ts";
@@ -30,15 +30,16 @@ const rematOp: Op<RematParams> = {
   name: "remat",
   shape: (_, { results }) => results,
   vjp: ({ inputs: outer, params: { inner, numArgs, results, policy }, cts, needs }) => {
-    const given = cts.flatMap((ct) => ct ?? []);
-    const barrier = optimizationBarrier([...outer.slice(0, numArgs), ...given]);
-    const cotangents = barrier.slice(numArgs);
-    let next = 0;
-    const tied = cts.map((ct) => (ct === undefined ? undefined : cotangents[next++]));
+    const kept = keptBy(policy, results, inner);
+    const held = [...outer.slice(0, numArgs), ...kept, ...cts.flatMap((ct) => ct ?? [])];
+    const behind = optimizationBarrier(held).values();
+    const take = (): Tensor => behind.next().value!;
     // Outer inputs stand in for inner ones: inside another remat this marker is a copy with other inputs.
-    const inputs = inner.map((_, i) => barrier[i < numArgs ? i : -1] ?? outer[i]!);
+    const inputs = inner.map((_, i) => (i < numArgs ? take() : outer[i]!));
+    const saved = new Map(kept.map((t) => [t, take()]));
+    const tied = cts.map((ct) => (ct === undefined ? undefined : take()));
     const replaced = new Map(inner.flatMap((t, i) => (t === inputs[i] ? [] : [[t, inputs[i]!] as const])));
-    const clones = replay(results, replaced, policy);
+    const clones = replay(results, replaced, saved);
     const wanted = inputs.filter((_, i) => needs[i]);
     const found = backward(clones, tied, wanted);
     let k = 0;
@@ -84,18 +85,29 @@ function dependents(outputs: readonly Tensor[], sources: ReadonlySet<Tensor>): {
   return { eqns, captured: [...captured] };
 }
 
-/** The computation of `outputs` again, from replaced tensors; what the policy saves is not computed again. */
-function replay(outputs: readonly Tensor[], replaced: Map<Tensor, Tensor>, policy: RematPolicy): Tensor[] {
+/** Results of the operations between `inputs` and `outputs` that the policy saves. */
+function keptBy({ dots, names = [] }: RematPolicy, outputs: readonly Tensor[], inputs: readonly Tensor[]): Tensor[] {
+  if (!dots && names.length === 0) return [];
+  const isKept = ({ op, params, outputs: [first] }: Eqn): boolean =>
+    (dots && op === dotOp && (params as DotParams).batch[0].length === 0) ||
+    names.includes(checkpointNameOf(first!) ?? "");
+  return dependents(outputs, new Set(inputs)).eqns.flatMap((eqn) => (isKept(eqn) ? eqn.outputs : []));
+}
+
+/** The computation of `outputs` again, from replaced tensors; what is saved is taken from there, not computed again. */
+function replay(
+  outputs: readonly Tensor[],
+  replaced: ReadonlyMap<Tensor, Tensor>,
+  saved: ReadonlyMap<Tensor, Tensor>,
+): Tensor[] {
   const clones = new Map(replaced);
-  const names = new Set(policy.names ?? []);
   for (const { op, params, inputs, outputs: originals } of dependents(outputs, new Set(replaced.keys())).eqns) {
-    const saved =
-      (policy.dots && op === dotOp && (params as DotParams).batch[0].length === 0) ||
-      originals.some((t) => names.has(checkpointNameOf(t) ?? ""));
     const again = inputs.map((t) => clones.get(t) ?? t);
-    const results = saved
-      ? apply(savedOp, [...again, ...originals], { op, params, numInputs: again.length })
-      : apply(op, again, params);
+    const kept = originals.flatMap((t) => saved.get(t) ?? []);
+    const results =
+      kept.length > 0
+        ? apply(savedOp, [...again, ...kept], { op, params, numInputs: again.length })
+        : apply(op, again, params);
     originals.forEach((t, i) => clones.set(t, results[i]!));
   }
   return outputs.map((t) => clones.get(t) ?? t);

@@ -46,7 +46,8 @@ const scanOp: Op<ScanParams> = {
   vjp: (args) => reverseScan(args),
   lower: emitScan,
   interpret: (inputs, params) => interpretScan(inputs, params),
-  show: ({ length, reverse, body }) => `length=${length}${reverse ? " reverse" : ""} equations=${body.eqns.length}`,
+  show: ({ length, reverse }) => `length=${length}${reverse ? " reverse" : ""}`,
+  programs: ({ body }) => ({ body }),
 };
 
 /**

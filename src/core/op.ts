@@ -62,6 +62,8 @@ export interface Op<P> {
   readonly interpret: (inputs: readonly Values[], params: P, outputs: readonly Spec[]) => readonly Values[];
   /** Parameters as they read in a printed program; absent where there are none worth printing. */
   readonly show?: (params: P) => string;
+  /** Programs that it runs, by name: the body of a loop. */
+  readonly programs?: (params: P) => Readonly<Record<string, Program>>;
   /** For markers that only carry a reverse rule: output i is this input, and the operation is not in any program. */
   readonly alias?: (inputs: readonly Tensor[], params: P, output: number) => Tensor;
 }

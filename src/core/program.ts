@@ -10,6 +10,9 @@ export interface Program {
   readonly eqns: readonly Eqn[];
   /** What `tensor` stands for: markers with a reverse rule only are seen through. */
   readonly resolve: (tensor: Tensor) => Tensor;
+  /** Where inputs and outputs are in the trees of a traced function: "0.blocks.3.q" in its arguments, "loss". */
+  readonly inputPaths?: readonly string[];
+  readonly outputPaths?: readonly string[];
 }
 
 /**
@@ -40,28 +43,37 @@ export function makeProgram(inputs: readonly Tensor[], outputs: readonly Tensor[
   return { inputs, outputs: outputs.map(resolve), eqns: [...eqns].sort((a, b) => a.id - b.id), resolve };
 }
 
-/** The program as text, one equation a line: `c: float32[4] = mul a b`. */
+/**
+ * The program as text, one equation a line: `c: float32[4] = mul a b`. Inputs and outputs carry their paths in the traced
+ * function's arguments and result; programs inside an equation follow it.
+ */
 export function showProgram(program: Program, name = "program"): string {
-  const names = new Map<Tensor, string>();
-  const label = (t: Tensor): string => {
-    const resolved = program.resolve(t);
-    const known = names.get(resolved);
-    if (known !== undefined) return known;
-    const fresh = letters(names.size);
-    names.set(resolved, fresh);
-    return fresh;
+  const labels = new Map<Tensor, string>();
+  const show = (inner: Program, head: string, indent: string): string[] => {
+    const label = (t: Tensor): string => {
+      const resolved = inner.resolve(t);
+      const known = labels.get(resolved) ?? letters(labels.size);
+      labels.set(resolved, known);
+      return known;
+    };
+    const declare = (t: Tensor) => `${label(t)}: ${showSpec(t)}`;
+    const inputs = inner.inputs.map((t, i) => `${declare(t)}${quoted(inner.inputPaths?.[i])}`);
+    const lines = [`${indent}${head}(${inputs.join(", ")}) {`];
+    for (const { op, params, inputs, outputs } of inner.eqns) {
+      const shown = op.show?.(params);
+      const operation = [`${op.name}${shown ? `[${shown}]` : ""}`, ...inputs.map(label)].join(" ");
+      lines.push(`${indent}  ${outputs.map(declare).join(", ")} = ${operation}`);
+      for (const [part, nested] of Object.entries(op.programs?.(params) ?? {})) {
+        lines.push(...show(nested, part, `${indent}    `));
+      }
+    }
+    const outputs = inner.outputs.map((t, i) => `${label(t)}${quoted(inner.outputPaths?.[i])}`);
+    return [...lines, `${indent}  return ${outputs.join(", ")}`, `${indent}}`];
   };
-  const declare = (t: Tensor) => `${label(t)}: ${showSpec(t)}`;
-  const lines = [`${name}(${program.inputs.map(declare).join(", ")}) {`];
-  for (const { op, params, inputs, outputs } of program.eqns) {
-    const shown = op.show?.(params);
-    const args = inputs.map(label).join(" ");
-    lines.push(
-      `  ${outputs.map(declare).join(", ")} = ${op.name}${shown ? `[${shown}]` : ""}${args ? ` ${args}` : ""}`,
-    );
-  }
-  return [...lines, `  return ${program.outputs.map(label).join(", ")}`, "}", ""].join("\n");
+  return [...show(program, name, ""), ""].join("\n");
 }
+
+const quoted = (path: string | undefined): string => (path ? ` "${path}"` : "");
 
 /** a, b, …, z, aa, ab, … */
 function letters(index: number): string {

@@ -19,11 +19,14 @@ export function traceFunction<A extends readonly unknown[], R>(
 ): Traced<R> {
   const args = specs.map((tree) => treeUnflatten(tree, treeLeaves<Spec>(tree).map(parameter)));
   const result = f(...(args as unknown as A));
-  const outputs = treePaths(result).map(({ path, leaf }) => {
-    if (leaf instanceof Tensor) return leaf;
+  const outputs = treePaths(result);
+  for (const { path, leaf } of outputs) {
+    if (leaf instanceof Tensor) continue;
     throw new UserError("E_RESULT", `a traced function must return Tensors; got ${typeof leaf} at "${path}"`);
-  });
-  return { program: makeProgram(treeLeaves<Tensor>(args), outputs), result };
+  }
+  const program = makeProgram(treeLeaves<Tensor>(args), treeLeaves<Tensor>(result));
+  const pathsOf = (paths: readonly { path: string }[]) => paths.map(({ path }) => path);
+  return { program: { ...program, inputPaths: pathsOf(treePaths(args)), outputPaths: pathsOf(outputs) }, result };
 }
 
 /** The program of f for arguments of the given specs; `showProgram` prints it. */

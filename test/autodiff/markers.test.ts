@@ -13,6 +13,7 @@ import {
   trace,
   zeros,
 } from "../../src/core/index.ts";
+import { operationsIn } from "../core/properties/families.ts";
 
 const f64 = (shape: number[], f: (i: number) => number = (i) => Math.sin(i + 1)): HostArray =>
   hostArray(
@@ -29,10 +30,7 @@ function run(f: (...args: never[]) => unknown, ...args: unknown[]): unknown {
 
 /** Equations of an operation in a program, those in the bodies of loops included. */
 function count(program: Program, name: string): number {
-  return program.eqns.reduce((sum, { op, params }) => {
-    const inner = (params as { body?: Program } | null)?.body;
-    return sum + (op.name === name ? 1 : 0) + (inner ? count(inner, name) : 0);
-  }, 0);
+  return operationsIn(program).filter((op) => op.name === name).length;
 }
 
 const x = f64([3]);

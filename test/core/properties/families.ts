@@ -42,10 +42,7 @@ export function definedOperations(): string[] {
 
 /** The operations of a program and of the loops in it. */
 export function operationsIn({ eqns }: Program): AnyOp[] {
-  return eqns.flatMap(({ op, params }) => {
-    const { body } = (params ?? {}) as { body?: Program };
-    return body === undefined ? [op] : [op, ...operationsIn(body)];
-  });
+  return eqns.flatMap(({ op, params }) => [op, ...Object.values(op.programs?.(params) ?? {}).flatMap(operationsIn)]);
 }
 
 /** The operations that the cases use. */
