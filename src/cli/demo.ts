@@ -1,6 +1,7 @@
 /** `halfbyte demo`: the same small Llama learns real English in BF16 and in NVFP4, and what that costs. */
 import { join } from "node:path";
-import { type Config, resolve } from "../config/index.ts";
+import { UserError } from "../base/errors.ts";
+import { type Config, precisionPlan, resolve } from "../config/index.ts";
 import { type Dataset, splitFiles } from "../data/index.ts";
 import {
   compareRuns,
@@ -13,6 +14,7 @@ import {
   stepTimer,
 } from "../metrics/index.ts";
 import { presetByName } from "../presets/index.ts";
+import { isQuantized } from "../quant/index.ts";
 import { type RunOutcome, runTraining } from "../train/run.ts";
 import { exitCodeOf, type StopSignal, StopSignals } from "../train/stop.ts";
 import { parseArguments } from "./arguments.ts";
@@ -107,7 +109,13 @@ async function configureRuns(
   // Checked before the vocabulary is made, which takes a while.
   resolve(preset, common);
   const quantization = settings.quantization ?? "nvfp4";
-  resolve(preset, { ...given, quantization });
+  const { recipe } = precisionPlan(resolve(preset, { ...given, quantization }));
+  if (!isQuantized(recipe.precision)) {
+    throw new UserError(
+      "E_DEMO",
+      `quantization=${quantization} quantizes nothing, and BF16 is what the demo compares with: choose nvfp4 or another recipe`,
+    );
+  }
 
   const tokenizer = await demoTokenizer(resolve(preset, common), settings, say, progress);
   const shared = { ...common, ...(tokenizer !== undefined && { tokenizer_path: tokenizer }) };
