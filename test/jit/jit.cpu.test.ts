@@ -1,10 +1,23 @@
 import { describe, expect, it } from "vitest";
 import { grad, remat, scan, valueAndGrad } from "../../src/autodiff/index.ts";
-import { dot, type HostArray, hostArray, interpret, type Tensor, take, treeLeaves, where } from "../../src/core/index.ts";
+import {
+  dot,
+  type HostArray,
+  hostArray,
+  interpret,
+  type Tensor,
+  take,
+  treeLeaves,
+  where,
+} from "../../src/core/index.ts";
 import { fetchTree, jit } from "../../src/jit/index.ts";
 
 const f32 = (shape: number[], f: (i: number) => number): HostArray =>
-  hostArray(shape, "float32", Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)));
+  hostArray(
+    shape,
+    "float32",
+    Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => f(i)),
+  );
 
 /** Runs f compiled and interpreted and compares every output to 1e-5 of its largest value. */
 async function bothWays(f: (...args: never[]) => unknown, ...args: unknown[]): Promise<void> {
@@ -42,7 +55,11 @@ describe("jit", () => {
       );
       return carry.sum().add(ys.mul(ys).sum());
     };
-    await bothWays((w: Tensor, x: Tensor) => valueAndGrad((p: { w: Tensor; x: Tensor }) => f(p.w, p.x))({ w, x }), w, x);
+    await bothWays(
+      (w: Tensor, x: Tensor) => valueAndGrad((p: { w: Tensor; x: Tensor }) => f(p.w, p.x))({ w, x }),
+      w,
+      x,
+    );
   });
 
   it("recomputes under remat and gives the same gradients", async () => {
