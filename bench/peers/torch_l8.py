@@ -1,0 +1,217 @@
+"""PyTorch peer: the Llama training step in BF16, by torch.compile or eager. Protocol and workload: workload.py.
+
+FP32 master weights, cast to BF16 where they are used (measured faster than autocast); residual stream BF16; RMSNorm, RoPE and
+loss in FP32; fused AdamW. The defaults are the fastest of what was measured, see README.md.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+
+import workload as wl
+
+
+def add_more(parser):
+    parser.add_argument("--mode", choices=["compile", "max-autotune", "eager"], default="compile")
+    parser.add_argument(
+        "--attention",
+        choices=["sdpa", "softmax", "blocks"],
+        default="softmax",
+        help="sdpa: F.scaled_dot_product_attention; softmax: written out; blocks: written out, causal blocks of 128 rows",
+    )
+    parser.add_argument("--fresh", action="store_true", help="compile without inductor's cache, for a true compile time")
+
+
+arguments, w = wl.parse_arguments("torch_l8.py", add_more)
+environment = {
+    "CUDA_VISIBLE_DEVICES": "",
+    "OMP_NUM_THREADS": str(arguments.threads),
+    "TORCHINDUCTOR_CACHE_DIR": wl.cache_folder("inductor"),
+}
+if arguments.fresh:
+    environment["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
+wl.prepare_process(arguments, environment)
+
+import torch  # noqa: E402  (after the process has its environment)
+import torch.nn.functional as F  # noqa: E402
+from torch import nn  # noqa: E402
+
+torch.set_num_threads(arguments.threads)
+logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)  # it misses triton, which only a GPU needs
+DTYPE = {"bfloat16": torch.bfloat16, "float32": torch.float32}[arguments.dtype]
+BLOCK_ROWS = 128
+
+
+class CastLinear(nn.Linear):
+    """A bias-free linear layer: FP32 master, multiplied in the compute type."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__(inputs, outputs, bias=False)
+
+    def forward(self, x):
+        return F.linear(x, self.weight.to(DTYPE))
+
+
+class RmsNorm(nn.Module):
+    """RMSNorm in FP32, output in the compute type."""
+
+    def __init__(self, size: int):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(size))
+
+    def forward(self, x):
+        wide = x.float()
+        scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + wl.NORM_EPSILON)
+        return (wide * scale * self.weight).to(DTYPE)
+
+
+def rotate(x, cos, sin):
+    """RoPE on [batch, heads, seq, head_dim], half-split, in FP32."""
+    wide = x.float()
+    low, high = wide.chunk(2, dim=-1)
+    return (wide * cos + torch.cat([-high, low], dim=-1) * sin).to(DTYPE)
+
+
+def attend(q, k, v):
+    """Causal grouped-query attention on [batch, heads, seq, head_dim]; softmax in FP32."""
+    if arguments.attention == "sdpa":
+        return F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=w.heads != w.kv)
+    k = k.repeat_interleave(w.heads // w.kv, dim=1)
+    v = v.repeat_interleave(w.heads // w.kv, dim=1)
+    seq = q.shape[2]
+    rows = BLOCK_ROWS if arguments.attention == "blocks" else seq
+    mask = torch.ones(seq, seq, dtype=torch.bool).tril()
+    outputs = []
+    for start in range(0, seq, rows):
+        end = min(start + rows, seq)
+        scores = (q[:, :, start:end] @ k[:, :, :end].transpose(-1, -2)).float() * w.head_dim**-0.5
+        scores = scores.masked_fill(~mask[start:end, :end], float("-inf"))
+        outputs.append(torch.softmax(scores, dim=-1).to(DTYPE) @ v[:, :, :end])
+    return torch.cat(outputs, dim=2)
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.q_proj = CastLinear(w.hidden, w.heads * w.head_dim)
+        self.k_proj = CastLinear(w.hidden, w.kv * w.head_dim)
+        self.v_proj = CastLinear(w.hidden, w.kv * w.head_dim)
+        self.o_proj = CastLinear(w.heads * w.head_dim, w.hidden)
+
+    def forward(self, x, cos, sin):
+        batch, seq, _ = x.shape
+
+        def split(y):
+            return y.view(batch, seq, -1, w.head_dim).transpose(1, 2)
+
+        q = rotate(split(self.q_proj(x)), cos, sin)
+        k = rotate(split(self.k_proj(x)), cos, sin)
+        y = attend(q, k, split(self.v_proj(x)))
+        return self.o_proj(y.transpose(1, 2).reshape(batch, seq, -1))
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.gate_proj = CastLinear(w.hidden, w.ffn)
+        self.up_proj = CastLinear(w.hidden, w.ffn)
+        self.down_proj = CastLinear(w.ffn, w.hidden)
+
+    def forward(self, x):
+        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.input_layernorm = RmsNorm(w.hidden)
+        self.self_attn = Attention()
+        self.post_attention_layernorm = RmsNorm(w.hidden)
+        self.mlp = Mlp()
+
+    def forward(self, x, cos, sin):
+        x = x + self.self_attn(self.input_layernorm(x), cos, sin)
+        return x + self.mlp(self.post_attention_layernorm(x))
+
+
+class Body(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed_tokens = nn.Embedding(w.vocab, w.hidden)
+        self.layers = nn.ModuleList(Block() for _ in range(w.layers))
+        self.norm = RmsNorm(w.hidden)
+
+
+class Llama(nn.Module):
+    """Token ids and targets [batch, seq] -> mean cross-entropy (FP32). Module names are the Hugging Face tensor names."""
+
+    def __init__(self):
+        super().__init__()
+        self.model = Body()
+        self.lm_head = CastLinear(w.hidden, w.vocab)
+        cos, sin = wl.rope_tables(w)
+        self.register_buffer("cos", torch.from_numpy(cos), persistent=False)
+        self.register_buffer("sin", torch.from_numpy(sin), persistent=False)
+
+    def forward(self, ids, targets):
+        x = self.model.embed_tokens(ids).to(DTYPE)
+        for block in self.model.layers:
+            x = block(x, self.cos, self.sin)
+        logits = self.lm_head(self.model.norm(x)).float()
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+
+
+def main() -> None:
+    weights = {name: torch.from_numpy(array) for name, array in wl.initial_weights(arguments, w).items()}
+    tokens = torch.from_numpy(wl.token_batches(arguments, w)).long()
+    batches = [(batch[:, :-1].contiguous(), batch[:, 1:].contiguous()) for batch in tokens]
+    model = Llama()
+    model.load_state_dict(weights)
+    parameters = list(model.parameters())
+    optimizer = torch.optim.AdamW(
+        parameters,
+        lr=wl.LEARNING_RATE,
+        betas=(wl.BETA1, wl.BETA2),
+        eps=wl.EPSILON,
+        weight_decay=wl.WEIGHT_DECAY,
+        fused=True,
+    )
+    loss_of = model
+    if arguments.mode != "eager":
+        loss_of = torch.compile(model, fullgraph=True, mode="default" if arguments.mode == "compile" else arguments.mode)
+    done = 0
+
+    def step() -> float:
+        nonlocal done
+        loss = loss_of(*batches[done % len(batches)])
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, wl.CLIP_NORM)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        done += 1
+        return loss.item()
+
+    def reset() -> None:
+        nonlocal done
+        done = 0
+        model.load_state_dict(weights)
+        for state in optimizer.state.values():
+            for value in state.values():
+                value.zero_()
+
+    start = time.perf_counter()
+    losses = [step()]
+    compile_seconds = time.perf_counter() - start
+    losses += [step() for _ in range(arguments.warmup - 1)]
+    reset()
+    ready = {
+        "compileSeconds": compile_seconds,  # the first step, which compiles; with inductor's cache unless --fresh
+        "warmupLosses": losses,
+        "versions": wl.versions("torch", "numpy"),
+        "settings": wl.settings(arguments, "mode", "attention", "fresh"),
+    }
+    wl.serve("torch", w, step, reset, ready)
+
+
+main()
