@@ -11,8 +11,9 @@
  * simplifier would see through that (constants are folded, broadcasts moved), by a selection that depends on x:
  * `x = x ? y : NaN`. bfloat16 is left alone: its operations are computed in float32 between conversions.
  *
- * Two liberties are left to XLA: a product that feeds a sum may be one fused multiply-add, and functions that are not
- * correctly rounded anyway may be merged (exp(x)·exp(y)).
+ * Liberties left to XLA: a product that feeds a sum may be one fused multiply-add; functions that are not correctly rounded
+ * anyway may be merged (exp(x)·exp(y)); the product with a converted bool is a selection, in which false · NaN is 0; a sum
+ * with the number 0 keeps −0; an integer divided by itself is 1, also 0/0 (otherwise −1).
  */
 import type { DType, Emitted, Emitter } from "../core/index.ts";
 
@@ -41,7 +42,8 @@ export function originOf(name: string, operands: readonly (Origin | undefined)[]
   return {
     op,
     operands,
-    constant: operands.every((operand) => operand?.constant),
+    // XLA does not fold iota, but broadcasts it from one dim.
+    constant: op !== "iota" && operands.every((operand) => operand?.constant),
     replicated: op === "broadcast_in_dim" || operands.every((operand) => operand?.replicated),
     splat,
   };
@@ -66,9 +68,14 @@ export function protectOperands(
   const [a, b] = operands;
   if (a === undefined || b === undefined || precisions[a.dtype] === undefined) return operands;
   const [x, y] = [find(a), find(b)];
+  if (x?.constant && y?.constant) return operands; // computed when compiling, as written
   if (name === "stablehlo.divide") {
     const dividend = x?.op === "divide" ? keepPrecision(e, a) : a;
-    if (y?.replicated) return [dividend, isPowerOfTwo(y) ? b : dependOn(e, b, a)];
+    if (y?.replicated && !isPowerOfTwo(y)) {
+      // A selection by broadcast values would itself be a broadcast; such a dividend is rare.
+      const own = x?.replicated ? e.op("stablehlo.optimization_barrier", [dividend], [a])[0]! : dividend;
+      return [own, dependOn(e, b, own)];
+    }
     return [dividend, y !== undefined && quotients.includes(y.op) ? keepPrecision(e, b) : b];
   }
   const chain = chains[name];

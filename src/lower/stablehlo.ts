@@ -152,7 +152,7 @@ export function lowerToStableHlo(
   const parameters = args.map((arg, i) => `${arg.name}: ${mlirType(arg)}${donated(i)}`);
   const types = results.map(mlirType).join(", ");
   return [
-    `module @${name.replace(/\W/g, "_")} {`,
+    `module @${name.replace(/\W/g, "_").replace(/^(?=\d|$)/, "_")} {`,
     `  func.func public @main(${parameters.join(", ")}) -> (${types}) {`,
     ...(emitter.text() === "" ? [] : [emitter.text()]),
     `    "func.return"(${results.map((x) => x.name).join(", ")}) : (${types}) -> ()`,

@@ -244,6 +244,7 @@ describe("compiling", () => {
   it("names the program for messages and dumps, whatever characters the name has", async () => {
     const { stablehlo } = await jit((x: Tensor) => x, { name: "a step/2" }).lower(spec([2], "float32"));
     expect(stablehlo).toContain("module @a_step_2 {");
+    expect(await fetchAndFree(jit((x: Tensor) => x.mul(2), { name: "2x" })(f32([1]) as never))).toBeDefined();
     expect(
       (await jit(train).lower({ w: spec([4, 4], "float32"), step: spec([], "int32") }, spec([2, 4], "float32")))
         .stablehlo,

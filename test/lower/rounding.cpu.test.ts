@@ -9,6 +9,7 @@ import {
   type DType,
   dot,
   type HostArray,
+  iota,
   isFloat,
   optimizationBarrier,
   type Tensor,
@@ -125,6 +126,14 @@ describe("arithmetic is not rewritten", () => {
     "x / column": (x, y) => x.div(y.narrow(1, 0, 1)),
     "x / scalar": (x, y) => x.div(y.at(0, 0).at(0, 0)),
     "x / (scalar + 1)": (x, y) => x.div(y.at(0, 0).at(0, 0).broadcastTo(shape).abs().add(1)),
+    "count / 3": (x) => iota(shape, 1, x.dtype).div(3).add(x.mul(0)),
+    "column / 3": (x) => x.narrow(1, 0, 1).broadcastTo(shape).div(3),
+    "x / count": (x) => x.div(iota(shape, 1, x.dtype).add(1)),
+    "3 / column": (x) =>
+      x
+        .mul(0)
+        .add(3)
+        .div(x.narrow(1, 0, 1).abs().add(1)),
     "1 / x": (x) => x.mul(0).add(1).div(x),
     "1 / (1 / x)": (x) => x.mul(0).add(1).div(x.mul(0).add(1).div(x)),
     "x / y / z": (x, y, z) => x.div(y).div(z),

@@ -12,15 +12,26 @@ import { reduceCases } from "./reduceCases.ts";
 import { scanCases } from "./scanCases.ts";
 import { shapeCases } from "./shapeCases.ts";
 
+const made = new Map<() => OpCase[], OpCase[]>();
+
+/** Several tests use the same cases. */
+function once(make: () => OpCase[]): () => OpCase[] {
+  return () => {
+    const cases = made.get(make) ?? make();
+    made.set(make, cases);
+    return cases;
+  };
+}
+
 export const families: Readonly<Record<string, () => OpCase[]>> = {
-  "element by element": elementwiseCases,
-  conversions: convertCases,
-  bitcasts: bitcastCases,
-  "moving, selecting and making elements": shapeCases,
-  reductions: reduceCases,
-  "rows by index": gatherCases,
-  contractions: dotCases,
-  loops: scanCases,
+  "element by element": once(elementwiseCases),
+  conversions: once(convertCases),
+  bitcasts: once(bitcastCases),
+  "moving, selecting and making elements": once(shapeCases),
+  reductions: once(reduceCases),
+  "rows by index": once(gatherCases),
+  contractions: once(dotCases),
+  loops: once(scanCases),
 };
 
 /** They only carry a reverse rule, and are in no program. */

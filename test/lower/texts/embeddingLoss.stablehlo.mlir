@@ -46,61 +46,59 @@ module @embeddingLoss {
     %35 = "stablehlo.negate"(%34) : (tensor<f32>) -> tensor<f32>
     %36 = "stablehlo.constant"() <{value = dense<1.0> : tensor<f32>}> : () -> tensor<f32>
     %37 = "stablehlo.negate"(%36) : (tensor<f32>) -> tensor<f32>
-    %38 = "stablehlo.compare"(%37, %37) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<f32>, tensor<f32>) -> tensor<i1>
-    %39 = "stablehlo.select"(%38, %30, %32) : (tensor<i1>, tensor<f32>, tensor<f32>) -> tensor<f32>
-    %40 = "stablehlo.divide"(%37, %39) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-    %41 = "stablehlo.reshape"(%40) : (tensor<f32>) -> tensor<1x1xf32>
-    %42 = "stablehlo.broadcast_in_dim"(%41) <{broadcast_dimensions = array<i64: 0, 1>}> : (tensor<1x1xf32>) -> tensor<6x1xf32>
-    %43 = "stablehlo.negate"(%42) : (tensor<6x1xf32>) -> tensor<6x1xf32>
-    %44 = "stablehlo.divide"(%43, %24) : (tensor<6x1xf32>, tensor<6x1xf32>) -> tensor<6x1xf32>
-    %45 = "stablehlo.reshape"(%44) : (tensor<6x1xf32>) -> tensor<6xf32>
-    %46 = "stablehlo.reshape"(%45) : (tensor<6xf32>) -> tensor<6x1xf32>
-    %47 = "stablehlo.broadcast_in_dim"(%46) <{broadcast_dimensions = array<i64: 0, 1>}> : (tensor<6x1xf32>) -> tensor<6x10xf32>
-    %48 = "stablehlo.multiply"(%47, %20) : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
-    %49 = "stablehlo.reshape"(%42) : (tensor<6x1xf32>) -> tensor<6xf32>
-    %50 = "stablehlo.reshape"(%49) : (tensor<6xf32>) -> tensor<6x1xf32>
-    %51 = "stablehlo.broadcast_in_dim"(%50) <{broadcast_dimensions = array<i64: 0, 1>}> : (tensor<6x1xf32>) -> tensor<6x10xf32>
-    %52 = "stablehlo.select"(%12, %51, %14) : (tensor<6x10xi1>, tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
-    %53 = "stablehlo.add"(%48, %52) : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
-    %54 = "stablehlo.negate"(%53) : (tensor<6x10xf32>) -> tensor<6x10xf32>
-    %57 = "stablehlo.reduce"(%54, %13) <{dimensions = array<i64: 1>}> ({
-    ^bb0(%r55_0: tensor<f32>, %r55_1: tensor<f32>):
-      %56 = "stablehlo.add"(%r55_0, %r55_1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-      "stablehlo.return"(%56) : (tensor<f32>) -> ()
+    %38 = "stablehlo.divide"(%37, %30) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+    %39 = "stablehlo.reshape"(%38) : (tensor<f32>) -> tensor<1x1xf32>
+    %40 = "stablehlo.broadcast_in_dim"(%39) <{broadcast_dimensions = array<i64: 0, 1>}> : (tensor<1x1xf32>) -> tensor<6x1xf32>
+    %41 = "stablehlo.negate"(%40) : (tensor<6x1xf32>) -> tensor<6x1xf32>
+    %42 = "stablehlo.divide"(%41, %24) : (tensor<6x1xf32>, tensor<6x1xf32>) -> tensor<6x1xf32>
+    %43 = "stablehlo.reshape"(%42) : (tensor<6x1xf32>) -> tensor<6xf32>
+    %44 = "stablehlo.reshape"(%43) : (tensor<6xf32>) -> tensor<6x1xf32>
+    %45 = "stablehlo.broadcast_in_dim"(%44) <{broadcast_dimensions = array<i64: 0, 1>}> : (tensor<6x1xf32>) -> tensor<6x10xf32>
+    %46 = "stablehlo.multiply"(%45, %20) : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
+    %47 = "stablehlo.reshape"(%40) : (tensor<6x1xf32>) -> tensor<6xf32>
+    %48 = "stablehlo.reshape"(%47) : (tensor<6xf32>) -> tensor<6x1xf32>
+    %49 = "stablehlo.broadcast_in_dim"(%48) <{broadcast_dimensions = array<i64: 0, 1>}> : (tensor<6x1xf32>) -> tensor<6x10xf32>
+    %50 = "stablehlo.select"(%12, %49, %14) : (tensor<6x10xi1>, tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
+    %51 = "stablehlo.add"(%46, %50) : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
+    %52 = "stablehlo.negate"(%51) : (tensor<6x10xf32>) -> tensor<6x10xf32>
+    %55 = "stablehlo.reduce"(%52, %13) <{dimensions = array<i64: 1>}> ({
+    ^bb0(%r53_0: tensor<f32>, %r53_1: tensor<f32>):
+      %54 = "stablehlo.add"(%r53_0, %r53_1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%54) : (tensor<f32>) -> ()
     }) : (tensor<6x10xf32>, tensor<f32>) -> tensor<6xf32>
-    %58 = "stablehlo.reshape"(%57) : (tensor<6xf32>) -> tensor<6x1xf32>
-    %59 = "stablehlo.reshape"(%58) : (tensor<6x1xf32>) -> tensor<6xf32>
-    %60 = "stablehlo.compare"(%1, %7) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xi1>
-    %61 = "stablehlo.convert"(%60) : (tensor<6x10xi1>) -> tensor<6x10xf32>
-    %64 = "stablehlo.reduce"(%61, %13) <{dimensions = array<i64: 1>}> ({
-    ^bb0(%r62_0: tensor<f32>, %r62_1: tensor<f32>):
-      %63 = "stablehlo.add"(%r62_0, %r62_1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-      "stablehlo.return"(%63) : (tensor<f32>) -> ()
+    %56 = "stablehlo.reshape"(%55) : (tensor<6xf32>) -> tensor<6x1xf32>
+    %57 = "stablehlo.reshape"(%56) : (tensor<6x1xf32>) -> tensor<6xf32>
+    %58 = "stablehlo.compare"(%1, %7) <{comparison_direction = #stablehlo<comparison_direction EQ>, compare_type = #stablehlo<comparison_type FLOAT>}> : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xi1>
+    %59 = "stablehlo.convert"(%58) : (tensor<6x10xi1>) -> tensor<6x10xf32>
+    %62 = "stablehlo.reduce"(%59, %13) <{dimensions = array<i64: 1>}> ({
+    ^bb0(%r60_0: tensor<f32>, %r60_1: tensor<f32>):
+      %61 = "stablehlo.add"(%r60_0, %r60_1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%61) : (tensor<f32>) -> ()
     }) : (tensor<6x10xf32>, tensor<f32>) -> tensor<6xf32>
-    %65 = "stablehlo.divide"(%59, %64) : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
-    %66 = "stablehlo.reshape"(%65) : (tensor<6xf32>) -> tensor<6x1xf32>
-    %67 = "stablehlo.broadcast_in_dim"(%66) <{broadcast_dimensions = array<i64: 0, 1>}> : (tensor<6x1xf32>) -> tensor<6x10xf32>
-    %68 = "stablehlo.multiply"(%67, %61) : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
-    %69 = "stablehlo.add"(%53, %68) : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
-    %70 = "stablehlo.dot_general"(%69, %arg0) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}> : (tensor<6x10xf32>, tensor<10x4xf32>) -> tensor<6x4xf32>
-    %71 = "stablehlo.dot_general"(%69, %0) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}> : (tensor<6x10xf32>, tensor<6x4xf32>) -> tensor<10x4xf32>
-    %72 = "stablehlo.constant"() <{value = dense<0> : tensor<6xi32>}> : () -> tensor<6xi32>
-    %73 = "stablehlo.compare"(%arg1, %72) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<6xi32>, tensor<6xi32>) -> tensor<6xi1>
-    %74 = "stablehlo.constant"() <{value = dense<9> : tensor<6xi32>}> : () -> tensor<6xi32>
-    %75 = "stablehlo.compare"(%arg1, %74) <{comparison_direction = #stablehlo<comparison_direction GT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<6xi32>, tensor<6xi32>) -> tensor<6xi1>
-    %76 = "stablehlo.constant"() <{value = dense<9> : tensor<i32>}> : () -> tensor<i32>
-    %77 = "stablehlo.broadcast_in_dim"(%76) <{broadcast_dimensions = array<i64>}> : (tensor<i32>) -> tensor<6xi32>
-    %78 = "stablehlo.select"(%75, %77, %arg1) : (tensor<6xi1>, tensor<6xi32>, tensor<6xi32>) -> tensor<6xi32>
-    %79 = "stablehlo.constant"() <{value = dense<0> : tensor<i32>}> : () -> tensor<i32>
-    %80 = "stablehlo.broadcast_in_dim"(%79) <{broadcast_dimensions = array<i64>}> : (tensor<i32>) -> tensor<6xi32>
-    %81 = "stablehlo.select"(%73, %80, %78) : (tensor<6xi1>, tensor<6xi32>, tensor<6xi32>) -> tensor<6xi32>
-    %82 = "stablehlo.constant"() <{value = dense<0.0> : tensor<10x4xf32>}> : () -> tensor<10x4xf32>
-    %85 = "stablehlo.scatter"(%82, %81, %70) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
-    ^bb0(%r83_0: tensor<f32>, %r83_1: tensor<f32>):
-      %84 = "stablehlo.add"(%r83_0, %r83_1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-      "stablehlo.return"(%84) : (tensor<f32>) -> ()
+    %63 = "stablehlo.divide"(%57, %62) : (tensor<6xf32>, tensor<6xf32>) -> tensor<6xf32>
+    %64 = "stablehlo.reshape"(%63) : (tensor<6xf32>) -> tensor<6x1xf32>
+    %65 = "stablehlo.broadcast_in_dim"(%64) <{broadcast_dimensions = array<i64: 0, 1>}> : (tensor<6x1xf32>) -> tensor<6x10xf32>
+    %66 = "stablehlo.multiply"(%65, %59) : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
+    %67 = "stablehlo.add"(%51, %66) : (tensor<6x10xf32>, tensor<6x10xf32>) -> tensor<6x10xf32>
+    %68 = "stablehlo.dot_general"(%67, %arg0) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}> : (tensor<6x10xf32>, tensor<10x4xf32>) -> tensor<6x4xf32>
+    %69 = "stablehlo.dot_general"(%67, %0) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}> : (tensor<6x10xf32>, tensor<6x4xf32>) -> tensor<10x4xf32>
+    %70 = "stablehlo.constant"() <{value = dense<0> : tensor<6xi32>}> : () -> tensor<6xi32>
+    %71 = "stablehlo.compare"(%arg1, %70) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<6xi32>, tensor<6xi32>) -> tensor<6xi1>
+    %72 = "stablehlo.constant"() <{value = dense<9> : tensor<6xi32>}> : () -> tensor<6xi32>
+    %73 = "stablehlo.compare"(%arg1, %72) <{comparison_direction = #stablehlo<comparison_direction GT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<6xi32>, tensor<6xi32>) -> tensor<6xi1>
+    %74 = "stablehlo.constant"() <{value = dense<9> : tensor<i32>}> : () -> tensor<i32>
+    %75 = "stablehlo.broadcast_in_dim"(%74) <{broadcast_dimensions = array<i64>}> : (tensor<i32>) -> tensor<6xi32>
+    %76 = "stablehlo.select"(%73, %75, %arg1) : (tensor<6xi1>, tensor<6xi32>, tensor<6xi32>) -> tensor<6xi32>
+    %77 = "stablehlo.constant"() <{value = dense<0> : tensor<i32>}> : () -> tensor<i32>
+    %78 = "stablehlo.broadcast_in_dim"(%77) <{broadcast_dimensions = array<i64>}> : (tensor<i32>) -> tensor<6xi32>
+    %79 = "stablehlo.select"(%71, %78, %76) : (tensor<6xi1>, tensor<6xi32>, tensor<6xi32>) -> tensor<6xi32>
+    %80 = "stablehlo.constant"() <{value = dense<0.0> : tensor<10x4xf32>}> : () -> tensor<10x4xf32>
+    %83 = "stablehlo.scatter"(%80, %79, %68) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+    ^bb0(%r81_0: tensor<f32>, %r81_1: tensor<f32>):
+      %82 = "stablehlo.add"(%r81_0, %r81_1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%82) : (tensor<f32>) -> ()
     }) : (tensor<10x4xf32>, tensor<6xi32>, tensor<6x4xf32>) -> tensor<10x4xf32>
-    %86 = "stablehlo.add"(%71, %85) : (tensor<10x4xf32>, tensor<10x4xf32>) -> tensor<10x4xf32>
-    "func.return"(%35, %86) : (tensor<f32>, tensor<10x4xf32>) -> ()
+    %84 = "stablehlo.add"(%69, %83) : (tensor<10x4xf32>, tensor<10x4xf32>) -> tensor<10x4xf32>
+    "func.return"(%35, %84) : (tensor<f32>, tensor<10x4xf32>) -> ()
   }
 }
