@@ -24,6 +24,7 @@ import {
   withTokenizerVocab,
 } from "../config/index.ts";
 import { type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
+import { rematPolicies } from "../models/rematPolicies.ts";
 import { defaultMaxSkippedSteps, type RunPlan } from "../train/plan.ts";
 import { progressLine } from "./progressLine.ts";
 
@@ -43,7 +44,6 @@ export interface PreparedRun {
  * @throws UserError
  */
 export async function prepareRun(given: Config, say: (text: string) => void, opened?: Dataset): Promise<PreparedRun> {
-  refuseUnbuilt(given);
   const isText = given.data.datasetType === "text";
   const tokenizer = opened?.tokenizer ?? (isText ? loadTokenizer(given.data.tokenizerPath) : undefined);
   const sized = tokenizer ? withTokenizerVocab(given, tokenizer.vocabSize) : given;
@@ -57,11 +57,13 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
 }
 
 export function planOf(config: Config): RunPlan {
-  const { data, optimizer, run } = config;
+  const { data, optimizer, run, compute } = config;
+  const remat = rematPolicies[compute.rematPolicy];
   const { enableCheckpointing, checkpointPeriod: period, maxNumCheckpointsToKeep: keep } = run;
   return {
     model: llamaConfig(config),
     precision: precisionPlan(config),
+    ...(remat && { remat }),
     optimizer: adamwSettings(config),
     schedule: optimizer.schedule,
     clippingThreshold: optimizer.gradientClippingThreshold,
@@ -74,12 +76,6 @@ export function planOf(config: Config): RunPlan {
     seeds: { initWeights: run.initWeightsSeed, rounding: run.roundingSeed },
     maxSkippedSteps: defaultMaxSkippedSteps,
   };
-}
-
-/** @throws UserError for settings that can be written and do not work yet */
-function refuseUnbuilt({ compute: { rematPolicy } }: Config): void {
-  if (rematPolicy === "none") return;
-  throw new UserError("E_NOT_BUILT", `remat_policy=${rematPolicy} does not work yet: leave remat_policy out`);
 }
 
 /** What the linear layers compute in, for people: "bf16", "nvfp4", "float32". */

@@ -1,5 +1,6 @@
 /** What a run shall do, in the terms of the stages it uses. The command line makes it from a configuration. */
 
+import type { RematPolicy } from "../autodiff/index.ts";
 import { type LlamaConfig, llamaModules, llamaShapes } from "../models/llama.ts";
 import type { AdamWSettings, Schedule } from "../optim/index.ts";
 import type { LinearShape, PrecisionPlan } from "../quant/index.ts";
@@ -8,6 +9,8 @@ export interface RunPlan {
   readonly model: LlamaConfig;
   /** How every linear layer computes. */
   readonly precision: PrecisionPlan;
+  /** What a block keeps for the backward pass; absent: everything. */
+  readonly remat?: RematPolicy;
   readonly optimizer: AdamWSettings;
   /** Step n, from 1, uses `learningRate(schedule, n)`. */
   readonly schedule: Schedule;

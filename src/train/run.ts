@@ -115,8 +115,9 @@ async function train(run: RunContext): Promise<RunOutcome> {
     precision: precisionLines(plan),
   });
   const model: LlamaOptions = { config: plan.model, precision: plan.precision.precision };
-  const { optimizer, clippingThreshold, seeds } = plan;
-  const step = jit(makeTrainStep({ ...model, optimizer, clippingThreshold, roundingSeed: seeds.rounding }), {
+  const { optimizer, clippingThreshold, seeds, remat } = plan;
+  const settings = { ...model, ...(remat && { remat }), optimizer, clippingThreshold, roundingSeed: seeds.rounding };
+  const step = jit(makeTrainStep(settings), {
     donate: [0],
     name: "train_step",
     client,

@@ -1,5 +1,5 @@
 /** One training step as a pure function of Tensors: loss, gradient, clipping, AdamW. It is compiled whole. */
-import { valueAndGrad } from "../autodiff/index.ts";
+import { type RematPolicy, valueAndGrad } from "../autodiff/index.ts";
 import { full, type Tensor } from "../core/index.ts";
 import { type LlamaConfig, type LlamaOptions, type LlamaParams, llamaLoss } from "../models/llama.ts";
 import { type AdamWSettings, adamw, clipByGlobalNorm } from "../optim/index.ts";
@@ -8,6 +8,7 @@ import type { TrainState } from "./state.ts";
 export interface StepOptions {
   readonly config: LlamaConfig;
   readonly precision: LlamaOptions["precision"];
+  readonly remat?: RematPolicy;
   readonly optimizer: AdamWSettings;
   /** Largest global gradient norm; 0 for no clipping. */
   readonly clippingThreshold: number;
@@ -52,7 +53,7 @@ export interface StepResult {
 export type TrainStep = (state: TrainState, batch: StepBatch, scalars: StepScalars) => StepResult;
 
 export function makeTrainStep(options: StepOptions): TrainStep {
-  const { config, precision, clippingThreshold, roundingSeed } = options;
+  const { config, precision, remat, clippingThreshold, roundingSeed } = options;
   const optimizer = adamw(options.optimizer);
 
   return ({ params, optimizer: moments }, batch, { learningRate, step }) => {
@@ -60,7 +61,11 @@ export function makeTrainStep(options: StepOptions): TrainStep {
     const weights = batch.weights ?? full(tokens.shape, 1, "float32");
     const random = { seed: roundingSeed, step, microBatch: 0 };
     const lossOf = (params: LlamaParams) => {
-      const { loss, totalWeight } = llamaLoss(params, { tokens, targets, weights }, { config, precision, random });
+      const { loss, totalWeight } = llamaLoss(
+        params,
+        { tokens, targets, weights },
+        { config, precision, random, ...(remat && { remat }) },
+      );
       return { value: loss, aux: totalWeight };
     };
     const { value: loss, aux: totalWeight, grad } = valueAndGrad(lossOf, { aux: true })(params);

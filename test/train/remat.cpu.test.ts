@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import { type HostArray, hostArray, spec, treeLeaves, treeMap } from "../../src/core/index.ts";
+import { jit } from "../../src/jit/index.ts";
+import type { LlamaConfig } from "../../src/models/llama.ts";
+import { type RematPolicyName, rematPolicies } from "../../src/models/rematPolicies.ts";
+import { nvfp4 } from "../../src/quant/index.ts";
+import { initialState } from "../../src/train/state.ts";
+import { makeTrainStep } from "../../src/train/step.ts";
+import { fetchAndFree } from "../fetchAndFree.ts";
+
+const config: LlamaConfig = {
+  numLayers: 2,
+  embDim: 32,
+  mlpDim: 80,
+  numHeads: 2,
+  numKvHeads: 1,
+  headDim: 16,
+  vocabSize: 64,
+  ropeTheta: 10000,
+  normEps: 1e-5,
+  tieEmbeddings: true,
+  dtype: "bfloat16",
+};
+const ids = (shift: number) =>
+  hostArray(
+    [4, 128],
+    "int32",
+    Int32Array.from({ length: 512 }, (_, i) => ((i + shift) * 7) % 64),
+  );
+const batch = { tokens: ids(0), targets: ids(1) };
+const scalars = {
+  learningRate: hostArray([], "float32", Float32Array.of(1e-3)),
+  step: hostArray([], "uint32", Uint32Array.of(1)),
+};
+
+async function stepUnder(name: RematPolicyName): Promise<{ params: HostArray[]; temporaryBytes: number }> {
+  const remat = rematPolicies[name];
+  const optimizer = { b1: 0.9, b2: 0.95, eps: 1e-8, weightDecay: 0.1 };
+  const precision = () => nvfp4();
+  const train = makeTrainStep({
+    config,
+    precision,
+    ...(remat && { remat }),
+    optimizer,
+    clippingThreshold: 1,
+    roundingSeed: 0,
+  });
+  const step = jit(train, { name: `remat_${name}` });
+  const state = initialState(config, 0);
+  const specs = treeMap<object>(({ shape, dtype }: HostArray) => spec(shape, dtype), state);
+  const { temporaryBytes } = (await step.compile(specs, batch, scalars)).memoryStats();
+  const result = await fetchAndFree<{ state: { params: unknown } }>(
+    step(state as never, batch as never, scalars as never),
+  );
+  step.dispose();
+  return { params: treeLeaves<HostArray>(result.state.params), temporaryBytes };
+}
+
+describe("remat policies of a training step", () => {
+  it("change memory, and no bit of the new parameters", async () => {
+    const names: RematPolicyName[] = ["none", "full", "minimal_with_context_and_quantization"];
+    const results = new Map<RematPolicyName, Awaited<ReturnType<typeof stepUnder>>>();
+    for (const name of names) results.set(name, await stepUnder(name));
+    const none = results.get("none")!;
+    for (const name of names) {
+      results.get(name)!.params.forEach((array, i) => expect(array.data, `${name} ${i}`).toEqual(none.params[i]!.data));
+    }
+    expect(results.get("full")!.temporaryBytes).toBeLessThan(0.9 * none.temporaryBytes);
+  }, 240_000);
+});
