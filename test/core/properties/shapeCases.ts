@@ -17,7 +17,7 @@ import {
   where,
 } from "../../../src/core/index.ts";
 import { representable } from "../../../src/core/values.ts";
-import { bits } from "./compare.ts";
+import { bits, exact } from "./compare.ts";
 import { drawnCasesOf, type OpCase } from "./opCase.ts";
 import { arrays, ordinaryArrays, shapes } from "./values.ts";
 
@@ -161,5 +161,8 @@ const families: Record<string, (dtype: DType) => fc.Arbitrary<Unlabelled>> = {
 };
 
 export function shapeCases(numRuns = 3): OpCase[] {
-  return Object.entries(families).flatMap(([name, family]) => drawnCasesOf(name, family, () => bits, numRuns));
+  return Object.entries(families).flatMap(([name, family]) =>
+    // Numbers written into a program may be flushed like any other.
+    drawnCasesOf(name, family, () => (name === "full" ? exact : bits), numRuns),
+  );
 }
