@@ -4,7 +4,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import {
   checkPlatform,
   installPlugin,
@@ -152,17 +152,14 @@ describe("failures", () => {
   });
 
   it("tells a real pip without network from other failures", async () => {
-    const before = { ...process.env };
-    // Nothing listens on the discard port.
-    Object.assign(process.env, {
-      PIP_INDEX_URL: "http://127.0.0.1:9/simple",
-      PIP_NO_CACHE_DIR: "1",
-      PIP_FIND_LINKS: "",
-    });
+    // Nothing listens on the discard port. Never assign process.env itself: other files' stubs hold the original object.
+    vi.stubEnv("PIP_INDEX_URL", "http://127.0.0.1:9/simple");
+    vi.stubEnv("PIP_NO_CACHE_DIR", "1");
+    vi.stubEnv("PIP_FIND_LINKS", "");
     try {
       await expect(installPlugin(join(folder, "cache"), mainPlugin)).rejects.toMatchObject({ code: "E_NETWORK" });
     } finally {
-      process.env = before;
+      vi.unstubAllEnvs();
     }
     expect(existsSync(pluginFolder(join(folder, "cache"), mainPlugin))).toBe(false);
   });
