@@ -35,12 +35,13 @@ class Peer {
   readonly cpuSeconds: number[] = [];
   readonly losses: (number | null)[] = [];
   compileSeconds = 0;
+  ended = false;
   readonly #child: ChildProcess;
   readonly #replies: AsyncIterator<string>;
 
-  constructor(name: string, command: string, args: readonly string[]) {
+  constructor(name: string, command: string, args: readonly string[], allocator: string = tunables) {
     this.name = name;
-    const env = { ...process.env, GLIBC_TUNABLES: tunables, TF_CPP_MIN_LOG_LEVEL: "3" };
+    const env = { ...process.env, GLIBC_TUNABLES: allocator, TF_CPP_MIN_LOG_LEVEL: "3" };
     this.#child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"], env });
     this.#replies = createInterface({ input: this.#child.stdout! })[Symbol.asyncIterator]();
   }
@@ -60,6 +61,12 @@ class Peer {
 
   stop(): void {
     this.#child.kill();
+  }
+
+  /** It takes no part in later rounds; what it measured stays. */
+  end(reason: string): void {
+    this.ended = true;
+    process.stderr.write(`${reason}\n`);
   }
 
   async #reply(): Promise<unknown> {
@@ -86,18 +93,14 @@ function startHalfbyte(quantization: string): Start {
     ]);
 }
 
+/** JAX keeps the system's allocator settings: with kept memory its heap grew past 14 GB in ten steps. */
 function startPython(peer: string): Start {
   return (_, w, files) => {
     const sizes = Object.entries(w).flatMap(([key, value]) => [`--${key}`, String(value)]);
     const python = join(cache, "peers", "venv", "bin", "python");
-    return new Peer(peer, python, [
-      here(`peers/${peer}_l8.py`),
-      ...sizes,
-      "--init",
-      files.init,
-      "--tokens",
-      files.tokens,
-    ]);
+    const given = ["--init", files.init, "--tokens", files.tokens];
+    const [more, allocator] = peer === "jax" ? [["--system-malloc"], ""] : [[], tunables];
+    return new Peer(peer, python, [here(`peers/${peer}_l8.py`), ...sizes, ...given, ...more], allocator);
   };
 }
 
@@ -135,8 +138,8 @@ async function main(args: readonly string[]): Promise<void> {
       await peer.ready();
     }
     for (let round = 1; round <= rounds; round++) {
-      for (const peer of peers) {
-        await peer.run(steps);
+      for (const peer of peers.filter(({ ended }) => !ended)) {
+        await peer.run(steps).catch((error: Error) => peer.end(error.message));
         process.stderr.write(
           `round ${round}/${rounds} ${peer.name}: ${peer.seconds
             .slice(-steps)
