@@ -30,6 +30,9 @@ import { prepareRun, writeRunFolder } from "./trainingRun.ts";
 const quantizedOnly = ["quantization", "precision_policy", "first_layers_bf16", "last_layers_bf16", "rounding_seed"];
 const samplePrompt = "The state of the Union is";
 
+/** What the user types to start Halfbyte: the launcher tells. */
+const halfbyte = process.env.HALFBYTE_COMMAND ?? "halfbyte";
+
 interface DemoRun {
   readonly name: string;
   readonly config: Config;
@@ -219,7 +222,7 @@ function demoConsole(name: string, steps: number, { say, progress, runsLeft }: T
 }
 
 function stopped(signal: StopSignal, base: string, say: (text: string) => void): number {
-  say(`stopped by ${signal}: \`halfbyte demo base_output_directory=${base}\` goes on where it was`);
+  say(`stopped by ${signal}: \`${halfbyte} demo base_output_directory=${base}\` goes on where it was`);
   return exitCodeOf(signal);
 }
 
@@ -256,9 +259,9 @@ function nextCommands(finished: readonly FinishedRun[], runs: readonly DemoRun[]
   return [
     "",
     "Try next:",
-    "  halfbyte demo quantization=te_nvfp4            # FP4 in the MLPs alone",
-    "  halfbyte demo steps=1000                       # longer: does the gap close?",
-    `  halfbyte train demo dataset_path=YOUR_TEXT tokenizer_path=${tokenizer} quantization=nvfp4`,
+    `  ${halfbyte} demo quantization=te_nvfp4            # FP4 in the MLPs alone`,
+    `  ${halfbyte} demo steps=3000                       # longer: does the gap close?`,
+    `  ${halfbyte} train demo dataset_path=YOUR_TEXT tokenizer_path=${tokenizer} quantization=nvfp4`,
     `The runs are in ${finished.map(({ folder }) => folder).join(" and ")}`,
   ].join("\n");
 }
