@@ -17,7 +17,7 @@ import {
   ropeTables,
   swiglu,
 } from "../src/nn/index.ts";
-import { put } from "../src/pjrt/index.ts";
+import { defaultClient, put } from "../src/pjrt/index.ts";
 
 const [M, D, F, V] = [4096, 512, 1408, 8192];
 let seed = 7;
@@ -113,4 +113,5 @@ const loss = (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) =>
   return { out, cotangents: pullback(full([], 1, "float32")) };
 };
 await time("loss with the head", loss, [x, f32(V, D), put(ids(M)), f32(M)], 6 * M * D * V);
+await defaultClient().destroy();
 process.exit(0);
