@@ -5,28 +5,19 @@
 import { invariant } from "../base/errors.ts";
 import { dtypeInfo, isFloat, sameShape, showSpec, type Tensor } from "../core/index.ts";
 import type { Eqn } from "../core/op.ts";
+import { equationsBehind } from "./equationsBehind.ts";
 
 /** The equations between `outputs` and `inputs` through which a derivative flows, oldest first. */
 export function differentiablePath(
   outputs: readonly Tensor[],
   inputs: readonly Tensor[],
 ): { eqns: Eqn[]; active: Set<Tensor> } {
-  const stops = new Set(inputs);
-  const seen = new Set<Eqn>();
-  const todo = [...outputs];
-  for (let t = todo.pop(); t !== undefined; t = todo.pop()) {
-    if (stops.has(t) || t.eqn === undefined || seen.has(t.eqn)) continue;
-    seen.add(t.eqn);
-    todo.push(...t.eqn.inputs);
-  }
   const active = new Set(inputs.filter((t) => isFloat(t.dtype)));
-  const eqns = [...seen]
-    .sort((a, b) => a.id - b.id)
-    .filter((eqn) => {
-      if (eqn.op.vjp === "none" || !eqn.inputs.some((t) => active.has(t))) return false;
-      for (const output of eqn.outputs) if (isFloat(output.dtype)) active.add(output);
-      return true;
-    });
+  const eqns = equationsBehind(outputs, new Set(inputs)).filter((eqn) => {
+    if (eqn.op.vjp === "none" || !eqn.inputs.some((t) => active.has(t))) return false;
+    for (const output of eqn.outputs) if (isFloat(output.dtype)) active.add(output);
+    return true;
+  });
   return { eqns, active };
 }
 

@@ -9,6 +9,7 @@ import type { AnyOp, Eqn, Op } from "../core/op.ts";
 import { type DotParams, dotOp } from "../core/ops/dot.ts";
 import { checkpointNameOf, copy } from "../core/ops/identity.ts";
 import { backward } from "./backward.ts";
+import { equationsBehind } from "./equationsBehind.ts";
 
 /** Which values of the forward pass are kept for the backward pass. */
 export interface RematPolicy {
@@ -65,21 +66,12 @@ const savedOp: Op<{ readonly op: AnyOp; readonly params: unknown; readonly numIn
 
 /** Equations that depend on any of `sources`, oldest first, and the other tensors they read. */
 function dependents(outputs: readonly Tensor[], sources: ReadonlySet<Tensor>): { eqns: Eqn[]; captured: Tensor[] } {
-  const seen = new Set<Eqn>();
-  const todo = [...outputs];
-  for (let t = todo.pop(); t !== undefined; t = todo.pop()) {
-    if (sources.has(t) || t.eqn === undefined || seen.has(t.eqn)) continue;
-    seen.add(t.eqn);
-    todo.push(...t.eqn.inputs);
-  }
   const dependent = new Set(sources);
-  const eqns = [...seen]
-    .sort((a, b) => a.id - b.id)
-    .filter((eqn) => {
-      if (!eqn.inputs.some((t) => dependent.has(t))) return false;
-      for (const output of eqn.outputs) dependent.add(output);
-      return true;
-    });
+  const eqns = equationsBehind(outputs, sources).filter((eqn) => {
+    if (!eqn.inputs.some((t) => dependent.has(t))) return false;
+    for (const output of eqn.outputs) dependent.add(output);
+    return true;
+  });
   const captured = new Set<Tensor>();
   for (const t of [...eqns.flatMap((eqn) => eqn.inputs), ...outputs]) if (!dependent.has(t)) captured.add(t);
   return { eqns, captured: [...captured] };

@@ -24,6 +24,7 @@ import type { Emitted, Emitter, Eqn, Op, VjpRule } from "../core/op.ts";
 import { interpretProgram } from "../core/trace.ts";
 import { allocate, type Values } from "../core/values.ts";
 import { backward } from "./backward.ts";
+import { equationsBehind } from "./equationsBehind.ts";
 
 interface ScanParams {
   /** Inputs: captured tensors, carry, one step's slices of xs. Outputs: next carry, one step's ys. */
@@ -237,18 +238,6 @@ function residualsOf(results: readonly Tensor[], { id: boundary }: Eqn, ownParam
     if (eqn.inputs.some((t) => inStep.has(t))) for (const t of eqn.outputs) inStep.add(t);
   }
   return [...edge].filter((t) => inStep.has(t)).sort((a, b) => a.id - b.id);
-}
-
-/** The equations that `outputs` come from, oldest first, back to `stops`. */
-function equationsBehind(outputs: readonly Tensor[], stops: ReadonlySet<Tensor>): Eqn[] {
-  const seen = new Set<Eqn>();
-  const todo = [...outputs];
-  for (let t = todo.pop(); t !== undefined; t = todo.pop()) {
-    if (stops.has(t) || t.eqn === undefined || seen.has(t.eqn)) continue;
-    seen.add(t.eqn);
-    todo.push(...t.eqn.inputs);
-  }
-  return [...seen].sort((a, b) => a.id - b.id);
 }
 
 /** Makes the forward scan also stack `extra` tensors of each step, after its other outputs. */

@@ -100,13 +100,6 @@ export function llamaShapes(config: LlamaConfig): LlamaTree<readonly number[]> {
   return { embed: [V, D], layers, norm: [D], ...(tieEmbeddings ? {} : { head: [V, D] }) };
 }
 
-/** Weights that take part in GEMMs: all but the norms and an untied embedding. A tied one counts as the head. */
-export function countMatmulParams(config: LlamaConfig): number {
-  const { numLayers, embDim, mlpDim, numHeads, numKvHeads, headDim, vocabSize } = config;
-  const perLayer = embDim * headDim * (2 * numHeads + 2 * numKvHeads) + 3 * embDim * mlpDim;
-  return numLayers * perLayer + vocabSize * embDim;
-}
-
 /** The residual stream after the embedding and after each block, then the final norm: the last entry. */
 export function llamaStates(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor[] {
   const { config } = options;
