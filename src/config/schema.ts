@@ -113,10 +113,10 @@ export const optimizerSettings = z.object({
 export const runSettings = z.object({
   run_name: z
     .string()
-    .regex(/^[\w.-]*$/)
+    .regex(/^([A-Za-z0-9][\w.-]*)?$/)
     .default("")
     .describe("Folder of the run below base_output_directory; empty = made from precision and time of start")
-    .meta({ rule: "letters, digits, _ . -" }),
+    .meta({ rule: "letters, digits, _ . -, beginning with a letter or digit" }),
   base_output_directory: z.string().min(1).default("runs").describe("Folder of all runs").meta({ rule: "a path" }),
   steps: whole(1).default(1000).describe("Training steps"),
   eval_interval: wholeOrDerived()

@@ -83,7 +83,11 @@ describe("resolve", () => {
     ["dtype", "fp32", "dtype=fp32: must be one of bfloat16, float32"],
     ["quantization", "nvfp5", 'quantization=nvfp5: unknown recipe "nvfp5". Did you mean "nvfp4"?'],
     ["quantization", "mxfp8", "quantization=mxfp8: the recipe mxfp8 is not built yet"],
-    ["run_name", "a/b", "run_name=a/b: must be letters, digits, _ . -"],
+    ["run_name", "a/b", "run_name=a/b: must be letters, digits, _ . -, beginning with a letter or digit"],
+    // These are the folder of all runs and the one above it.
+    ["run_name", ".", "run_name=.: must be letters"],
+    ["run_name", "..", "run_name=..: must be letters"],
+    ["run_name", "-x", "run_name=-x: must be letters"],
     ["dataset_path", 3, "dataset_path=3: must be text"],
     ["data_shuffle_seed", "4294967296", "at least 0 and at most 4294967295"],
   ])("refuses %s=%s", (key, value, message) => {
@@ -115,6 +119,10 @@ describe("resolve", () => {
     expect(code(() => resolve({}, { ...text, base_emb_dim: "128", emb_dim: "64" }))).toContain(
       "base_emb_dim and emb_dim are the same setting",
     );
+  });
+
+  it.each(["", "a", "7", "nvfp4-20250101.b_c"])("takes the run name %j", (name) => {
+    expect(resolve({}, { ...text, run_name: name }).run.runName).toBe(name);
   });
 
   it("derives what is left to other keys", () => {
