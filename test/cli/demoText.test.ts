@@ -11,7 +11,9 @@ it("finds the text where the set-up puts it, and says how to get it", () => {
   const cache = mkdtempSync(join(tmpdir(), "halfbyte-demo-"));
   vi.stubEnv("HALFBYTE_CACHE", cache);
   try {
-    expect(demoTextFolder).toThrow("npm run setup -- --demo");
+    expect(demoTextFolder).toThrow(
+      "run `npm run setup -- --demo` in a clone, `halfbyte setup --demo` in a project that installed it",
+    );
     mkdirSync(sotuFolder(cache), { recursive: true });
     writeFileSync(join(sotuFolder(cache), "halfbyte.json"), "{}");
     expect(demoTextFolder()).toBe(sotuFolder(cache));

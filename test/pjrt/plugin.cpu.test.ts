@@ -95,7 +95,9 @@ describe("finding the plugin", () => {
     expect(locatePlugin()).toEqual({ path: join(home, "lib/plugin.so"), record });
     expect(pluginIdentity(locatePlugin())).toBe("abc");
     writeFileSync(join(home, "halfbyte.json"), '{"package":');
-    expect(complaint(() => locatePlugin())).toMatch(/is damaged: remove its folder and run `npm run setup`/);
+    expect(complaint(() => locatePlugin())).toMatch(
+      /is damaged: remove its folder and run `npm run setup` in a clone, `halfbyte setup` in a project/,
+    );
   });
 
   it("else says what to run, or on an untested platform what to set", () => {
@@ -109,7 +111,8 @@ describe("finding the plugin", () => {
     ] as const) {
       vi.stubGlobal("process", Object.create(process, { platform: { value: platform }, arch: { value: arch } }));
       const said = complaint(() => locatePlugin());
-      if (platform === "linux" && arch === "x64") expect(said).toMatch(/run `npm run setup`/);
+      if (platform === "linux" && arch === "x64")
+        expect(said).toMatch(/run `npm run setup` in a clone, `halfbyte setup` in a project/);
       else
         expect(said).toMatch(new RegExp(`no PJRT plugin is tested on ${platform}-${arch}: set HALFBYTE_PJRT_PLUGIN`));
     }
