@@ -39,10 +39,17 @@ export function sameShape(a: Shape, b: Shape): boolean {
 }
 
 /**
- * A host array over `data` (not copied). @throws UserError where the length or array type does not fit shape and dtype.
+ * A host array over `data` (not copied). @throws UserError where the shape is none, or the length or array
+ * type does not fit shape and dtype.
  */
 export function hostArray(shape: Shape, dtype: DType, data: TypedArray): HostArray {
   const { array } = dtypeInfo(dtype);
+  if (!shape.every((dim) => Number.isSafeInteger(dim) && dim >= 0)) {
+    throw new UserError(
+      "E_HOST_ARRAY",
+      `${showSpec({ shape, dtype })} is no shape: its dimensions must be whole numbers of 0 or more`,
+    );
+  }
   if (!(data instanceof array) || data.length !== sizeOf(shape)) {
     throw new UserError(
       "E_HOST_ARRAY",
