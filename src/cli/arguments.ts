@@ -5,7 +5,7 @@ import { nearest } from "../base/nearest.ts";
 export interface ArgumentRules {
   /** Switches besides `json` and `help`, without their dashes. */
   readonly flags?: readonly string[];
-  /** The settings' names where the command knows them all; else they are checked later, by the config. */
+  /** The settings' names where the command knows them all (none: it takes no settings); else the config checks them later. */
   readonly keys?: readonly string[];
   /** How many plain words may be given (default 0). */
   readonly maxWords?: number;
@@ -30,7 +30,7 @@ export function parseArguments(args: readonly string[], rules: ArgumentRules = {
     else if (key === undefined || value === undefined) words.push(checkWord(arg, words.length, rules));
     else if (key in settings)
       throw new UserError("E_KEY", `${key} is set twice (${key}=${settings[key]} and ${arg}): keep one`);
-    else settings[checkKey(key, rules)] = value;
+    else settings[checkKey(key, arg, rules)] = value;
   }
   return { settings, flags, words };
 }
@@ -53,8 +53,11 @@ function checkWord(arg: string, count: number, { maxWords = 0 }: ArgumentRules):
   throw new UserError("E_ARGUMENT", `unexpected argument "${arg}": settings are written key=value`);
 }
 
-function checkKey(key: string, { keys }: ArgumentRules): string {
+function checkKey(key: string, arg: string, { keys }: ArgumentRules): string {
   if (keys === undefined || keys.includes(key)) return key;
+  if (keys.length === 0) {
+    throw new UserError("E_ARGUMENT", `unexpected argument "${arg}": this command takes no settings`);
+  }
   const near = nearest(key, keys);
   throw new UserError(
     "E_KEY",

@@ -102,7 +102,7 @@ Example: halfbyte doctor
          HALFBYTE_PJRT_PLUGIN=/opt/pjrt/plugin.so halfbyte doctor --json
 `,
   async run(args) {
-    const { flags } = parseArguments(args);
+    const { flags } = parseArguments(args, { keys: [] });
     const report = await examine();
     process.stdout.write(flags.has("json") ? `${JSON.stringify(report, null, 2)}\n` : showReport(report));
     return 0;

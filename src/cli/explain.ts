@@ -13,7 +13,7 @@ Tells what keys mean, may be and are by default; without a key, one line for eac
 Example: halfbyte explain quantization precision_policy
 `,
   async run(args) {
-    const { words, flags } = parseArguments(args, { maxWords: 100 });
+    const { words, flags } = parseArguments(args, { keys: [], maxWords: 100 });
     const texts = words.map(explain);
     if (flags.has("json")) {
       const asked = new Set(words.map(knownKey));

@@ -34,6 +34,7 @@ describe("parseArguments", () => {
     [["ten"], {}, "E_ARGUMENT", 'unexpected argument "ten": settings are written key=value'],
     [["stps=1"], { keys: ["steps", "seed"] }, "E_KEY", 'unknown key "stps"; did you mean "steps"?'],
     [["x_y_z=1"], { keys: ["steps"] }, "E_KEY", 'unknown key "x_y_z"; known are steps'],
+    [["x=1"], { keys: [] }, "E_ARGUMENT", 'unexpected argument "x=1": this command takes no settings'],
   ])("%j with %j is the user's mistake", (args, rules, code, message) => {
     expect(() => parseArguments(args, rules)).toThrow(expect.objectContaining({ code, message }));
   });
