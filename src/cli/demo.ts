@@ -100,26 +100,29 @@ async function configureRuns(
   say: (text: string) => void,
   progress: ProgressLine,
 ): Promise<DemoRun[]> {
-  const time = new Date().toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15);
-  const given = {
-    ...(settings.dataset_type === undefined &&
-      settings.dataset_path === undefined && { dataset_path: demoTextFolder() }),
-    base_output_directory: join("demo-run", time),
-    ...settings,
-  };
-  const common = Object.fromEntries(Object.entries(given).filter(([key]) => !quantizedOnly.includes(key)));
-  const preset = presetByName("demo");
-  // Checked before the vocabulary is made, which takes a while.
-  resolve(preset, common);
-  const quantization = settings.quantization ?? "nvfp4";
-  const { recipe } = precisionPlan(resolve(preset, { ...given, quantization }));
-  if (!isQuantized(recipe.precision)) {
+  if ("run_name" in settings) {
     throw new UserError(
       "E_DEMO",
-      `quantization=${quantization} quantizes nothing, and BF16 is what the demo compares with: choose nvfp4 or another recipe`,
+      `run_name=${settings.run_name} does nothing here, for the demo names its two runs: set base_output_directory=DIR, the folder of both`,
     );
   }
+  const ownText = settings.dataset_type !== undefined || settings.dataset_path !== undefined;
+  const time = new Date().toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15);
+  const withText = (folder: () => string) => ({
+    ...(!ownText && { dataset_path: folder() }),
+    base_output_directory: join("demo-run", time),
+    ...settings,
+  });
+  const quantization = settings.quantization ?? "nvfp4";
+  // Wrong settings are said before a missing text, and before the vocabulary is made, which takes a while.
+  checkSettings(
+    withText(() => "the demo's text"),
+    quantization,
+  );
 
+  const given = withText(demoTextFolder);
+  const common = commonSettings(given);
+  const preset = presetByName("demo");
   const tokenizer = await demoTokenizer(resolve(preset, common), settings, say, progress);
   const shared = { ...common, ...(tokenizer !== undefined && { tokenizer_path: tokenizer }) };
   const quantizedSettings = { ...given, ...shared, quantization };
@@ -127,6 +130,21 @@ async function configureRuns(
     { name: "bf16", config: resolve(preset, { ...shared, run_name: "bf16" }) },
     { name: quantization, config: resolve(preset, { ...quantizedSettings, run_name: quantization }) },
   ];
+}
+
+const commonSettings = (given: Readonly<Record<string, string>>) =>
+  Object.fromEntries(Object.entries(given).filter(([key]) => !quantizedOnly.includes(key)));
+
+/** @throws UserError where one of the two runs can't be configured, or the second is no quantized one. */
+function checkSettings(given: Readonly<Record<string, string>>, quantization: string): void {
+  const preset = presetByName("demo");
+  resolve(preset, commonSettings(given));
+  const { recipe } = precisionPlan(resolve(preset, { ...given, quantization }));
+  if (isQuantized(recipe.precision)) return;
+  throw new UserError(
+    "E_DEMO",
+    `quantization=${quantization} quantizes nothing, and BF16 is what the demo compares with: choose nvfp4 or another recipe`,
+  );
 }
 
 /** A vocabulary of the training text alone, where none is given. */
