@@ -58,7 +58,7 @@ Then it shows validation losses and their gap, speed, a sample of text of each, 
   quantization=RECIPE       the recipe to compare with BF16 (default nvfp4)
   dataset_path=PATH         your own text instead
   base_output_directory=DIR where the two runs go (default demo-run/TIME); those of an earlier demo are continued
-  key=value                 any other key of \`halfbyte train\`, for both runs
+  key=value                 any other key of \`halfbyte train\` but run_name, for both runs
   --json                    the result as one JSON object on standard output, the text for people on standard error
 
 Example: halfbyte demo
