@@ -1,6 +1,15 @@
 /** Derivatives of functions of Tensors: `grad`, `valueAndGrad`, `vjp`. */
 import { ShapeError } from "../base/errors.ts";
-import { full, showSpec, type Tensor, treeLeaves, treeLeavesLike, treeUnflatten, zeros } from "../core/index.ts";
+import {
+  full,
+  isFloat,
+  showSpec,
+  type Tensor,
+  treeLeaves,
+  treeLeavesLike,
+  treeUnflatten,
+  zeros,
+} from "../core/index.ts";
 import { copy } from "../core/ops/identity.ts";
 import { backward } from "./backward.ts";
 
@@ -35,6 +44,10 @@ export function valueAndGrad<P, R extends readonly unknown[], X>(
     const result = f(input.tree, ...rest);
     const { value, ...others } = options.aux ? (result as { value: Tensor; aux: X }) : { value: result as Tensor };
     checkScalar(value);
+    const [first] = input.leaves;
+    if (first && !input.leaves.some((leaf) => isFloat(leaf.dtype))) {
+      throw new ShapeError(`grad: ${showSpec(first)} has no gradient; the first argument must hold floats`);
+    }
     const cts = backward([value], [full([], 1, value.dtype)], input.leaves);
     return {
       value,

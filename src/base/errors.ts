@@ -1,4 +1,5 @@
 /** Typed errors. Every message says what was got, the rule, and the fix. */
+import { fileURLToPath } from "node:url";
 
 /** A failure with a stable code; the command line exits with 1 unless it is a `UserError`. */
 export class HalfbyteError extends Error {
@@ -29,8 +30,10 @@ export class PjrtError extends HalfbyteError {
   }
 }
 
-const ownFrame =
-  /[\\/](src|dist)[\\/](base|core|autodiff|lower|jit)[\\/]|node:internal|^\s*at (async )?Promise|<anonymous>/;
+/** Stages whose frames are never the user's line; the others (nn, models, …) are code that calls them. */
+const machinery = ["base", "core", "autodiff", "lower", "jit"].map((stage) =>
+  fileURLToPath(new URL(`../${stage}/`, import.meta.url)),
+);
 
 /** " (at file:line:column)" of the first stack frame outside the tracing machinery. */
 function callerSuffix(): string {
@@ -38,9 +41,11 @@ function callerSuffix(): string {
   Error.stackTraceLimit = 50;
   const stack = new Error().stack?.split("\n").slice(1) ?? [];
   Error.stackTraceLimit = limit;
-  const frame = stack.find((line) => !ownFrame.test(line));
-  const place = frame?.match(/\(?((?:file:\/\/)?[^()\s]+:\d+:\d+)\)?$/)?.[1];
-  return place === undefined ? "" : ` (at ${place.replace("file://", "")})`;
+  const places = stack.flatMap(
+    (line) => line.match(/\(?((?:file:\/\/)?\/[^()]+:\d+:\d+)\)?$/)?.[1]?.replace("file://", "") ?? [],
+  );
+  const place = places.find((path) => !machinery.some((folder) => path.startsWith(folder)));
+  return place === undefined ? "" : ` (at ${place})`;
 }
 
 /** Throws our own bug as an error: an invariant that no input of a user can break. */

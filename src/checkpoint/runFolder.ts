@@ -1,7 +1,7 @@
 /** Where a run keeps its things: BASE/RUN/{config.json, events.jsonl, tokenizer/, checkpoints/}. */
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { HalfbyteError } from "../base/errors.ts";
+import { HalfbyteError, UserError } from "../base/errors.ts";
 
 export interface RunFolder {
   readonly path: string;
@@ -26,6 +26,40 @@ export function runFolder(base: string, run: string): RunFolder {
 /** Makes the folder. @throws HalfbyteError where it can't be made */
 export function makeRunFolder({ path }: RunFolder): void {
   writing(path, () => mkdirSync(path, { recursive: true }));
+}
+
+/**
+ * Keeps other processes out of a run's folder until the returned function is called or this process ends: a file with
+ * its number, which counts as long as there is such a process. @throws UserError where another process has the run
+ */
+export function lockRun({ path }: RunFolder): () => void {
+  const file = join(path, "run.lock");
+  const claim = () => writeFileSync(file, String(process.pid), { flag: "wx" });
+  try {
+    writing(file, claim);
+  } catch (error) {
+    if (((error as Error).cause as NodeJS.ErrnoException | undefined)?.code !== "EEXIST") throw error;
+    const owner = Number(readFileSync(file, "utf8"));
+    if (owner !== process.pid && isAlive(owner)) {
+      throw new UserError(
+        "E_RUN_IN_USE",
+        `${path} is in use by process ${owner}: wait for it, or choose another run_name`,
+      );
+    }
+    rmSync(file, { force: true });
+    writing(file, claim);
+  }
+  return () => rmSync(file, { force: true });
+}
+
+function isAlive(pid: number): boolean {
+  if (!Number.isInteger(pid) || pid <= 0) return false;
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "EPERM";
+  }
 }
 
 /** Runs `action`, turning what the system says of a file into one sentence. */

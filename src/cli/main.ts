@@ -50,8 +50,12 @@ function report(error: unknown, asJson: boolean): number {
 }
 
 if (process.env.HALFBYTE_DEBUG) process.setSourceMapsEnabled(true);
-// A reader that closes early, such as `| head`, is no failure.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? 0 : 1));
+// A reader that closes early, such as `| head`, is no failure, and no reason to end a training run.
+for (const stream of [process.stdout, process.stderr]) {
+  stream.on("error", (error: NodeJS.ErrnoException) => {
+    if (error.code !== "EPIPE") process.exit(1);
+  });
+}
 
 const args = process.argv.slice(2);
 const [major = 0] = process.versions.node.split(".").map(Number);

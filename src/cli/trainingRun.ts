@@ -1,5 +1,6 @@
 /** From a configuration to a run that can start: its plan, data, folder, and where it goes on. */
 import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { totalmem } from "node:os";
 import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import {
@@ -25,7 +26,7 @@ import {
 } from "../config/index.ts";
 import { type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
 import { rematPolicies } from "../models/rematPolicies.ts";
-import { defaultMaxSkippedSteps, type RunPlan } from "../train/plan.ts";
+import { countParameters, defaultMaxSkippedSteps, type RunPlan } from "../train/plan.ts";
 import { progressLine } from "./progressLine.ts";
 
 export interface PreparedRun {
@@ -50,8 +51,10 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
   const config = withRunName(sized);
   const folder = runFolder(config.run.baseOutputDirectory, config.run.runName);
   const plan = planOf(config);
+  refuseTooLarge(plan);
   const newest = await placeToResume(config, folder, say);
   const data = opened ?? (await openData(config, tokenizer));
+  refuseTooLargeBatch(plan, data);
   if (newest === undefined) return { config, folder, plan, data };
   return { config, folder, plan, data, resume: { ...newest, ...(await loadCheckpoint(newest.path, plan.model)) } };
 }
@@ -76,6 +79,27 @@ export function planOf(config: Config): RunPlan {
     seeds: { initWeights: run.initWeightsSeed, rounding: run.roundingSeed },
     maxSkippedSteps: defaultMaxSkippedSteps,
   };
+}
+
+/** @throws UserError where weights, gradients and moments alone take more memory than there is */
+function refuseTooLarge({ model }: RunPlan): void {
+  const parameters = countParameters(model);
+  const gigabytes = (bytes: number) => `${(bytes / 2 ** 30).toFixed(bytes < 2 ** 37 ? 1 : 0)} GB`;
+  const needed = parameters * 4 * 4;
+  if (needed <= totalmem()) return;
+  throw new UserError(
+    "E_MEMORY",
+    `${parameters} parameters need ${gigabytes(needed)} for weights, gradients and moments; this machine has ${gigabytes(totalmem())}: lower vocab_size, emb_dim, mlp_dim or num_decoder_layers`,
+  );
+}
+
+/** @throws UserError where a batch would hold a sequence of the training data twice */
+function refuseTooLargeBatch({ batchSize, sequenceLength }: RunPlan, { train }: Dataset): void {
+  if (batchSize <= train.windows) return;
+  throw new UserError(
+    "E_BATCH",
+    `per_device_batch_size=${batchSize} is more than the ${train.windows} training sequences of ${sequenceLength} tokens: lower it, or max_target_length, or add text`,
+  );
 }
 
 /** What the linear layers compute in, for people: "bf16", "nvfp4", "float32". */

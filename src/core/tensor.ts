@@ -37,6 +37,14 @@ export class Tensor implements Spec {
     return `Tensor(${showSpec(this)})`;
   }
 
+  /** Operators and conditions of the language cannot see a value that does not exist yet. @throws ShapeError */
+  [Symbol.toPrimitive](hint: string): string {
+    if (hint === "string") return this.toString();
+    throw new ShapeError(
+      `${this} has no value while a function is traced: write .add(…), .gt(…) instead of operators, where(condition, a, b) instead of if`,
+    );
+  }
+
   // Arithmetic. max and min propagate NaN; their gradient at a tie goes to the left operand.
   add(other: Operand): Tensor {
     return elementwise.add(...pair(this, other, "add"));

@@ -22,7 +22,9 @@ export function traceFunction<A extends readonly unknown[], R>(
   const outputs = treePaths(result);
   for (const { path, leaf } of outputs) {
     if (leaf instanceof Tensor) continue;
-    throw new UserError("E_RESULT", `a traced function must return Tensors; got ${typeof leaf} at "${path}"`);
+    const got = leaf instanceof Promise ? "a Promise: it can't be async, nor call a compiled function" : typeof leaf;
+    if (leaf instanceof Promise) leaf.catch(() => {});
+    throw new UserError("E_RESULT", `a traced function must return Tensors; got ${got}${path && ` at "${path}"`}`);
   }
   const program = makeProgram(treeLeaves<Tensor>(args), treeLeaves<Tensor>(result));
   const pathsOf = (paths: readonly { path: string }[]) => paths.map(({ path }) => path);

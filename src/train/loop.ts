@@ -92,6 +92,8 @@ interface RunningStep {
   readonly step: number;
   readonly batch: Batch;
   readonly metrics: OnDevice<StepMetrics>;
+  /** When the step's loss was there, on the clock of `performance.now`. */
+  readonly end: Promise<number>;
 }
 
 async function launchStep(step: number, { plan, data, holder, step: compiled }: LoopInput): Promise<RunningStep> {
@@ -99,20 +101,23 @@ async function launchStep(step: number, { plan, data, holder, step: compiled }: 
   const { tokens, targets } = batch;
   const { state, metrics } = await compiled(holder.state, { tokens, targets }, stepScalars(plan, step));
   holder.state = state;
-  return { step, batch, metrics };
+  const end = metrics.loss.toHost().then(() => performance.now());
+  // A failure is told where the step is finished.
+  end.catch(() => {});
+  return { step, batch, metrics, end };
 }
 
 /** Waits for a step's numbers and tells them. */
 async function finishStep(
-  { step, batch, metrics }: RunningStep,
+  { step, batch, metrics, end }: RunningStep,
   before: Done,
-  lap: () => number,
+  lap: (now: number) => number,
   { plan, holder, flopsPerToken, emit }: LoopInput,
 ): Promise<Done> {
   const loss = await scalarOf(metrics.loss);
   const gradNorm = await scalarOf(metrics.gradNorm);
   const finite = await scalarOf(metrics.finite);
-  const measured = { step, seconds: lap(), validTokens: batch.validTokens, loss, gradNorm };
+  const measured = { step, seconds: lap(await end), validTokens: batch.validTokens, loss, gradNorm };
   const record = stepRecord({ ...measured, learningRate: learningRate(plan.schedule, step) }, flopsPerToken);
   emit({ type: "step", ...record });
   const norms = finite ? undefined : await metrics.tensorNorms.toHost();
@@ -166,8 +171,7 @@ function stepClock() {
     start(): void {
       last ??= performance.now();
     },
-    lap(): number {
-      const now = performance.now();
+    lap(now: number): number {
       const seconds = (now - (last ?? now)) / 1000;
       last = now;
       return seconds;

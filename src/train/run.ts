@@ -2,6 +2,7 @@
 import {
   type CheckpointPlace,
   type LoadedCheckpoint,
+  lockRun,
   makeRunFolder,
   type RunFolder,
   saveCheckpoint,
@@ -58,6 +59,7 @@ export async function runTraining(input: RunInput): Promise<RunOutcome> {
   const { folder, resume } = input;
   if (resume) refuseOtherData(resume.progress.data, input.data, folder.path);
   makeRunFolder(folder);
+  const unlock = lockRun(folder);
   const log = writing(folder.events, () => new EventLog(folder.events));
   const begin = performance.now();
   const steps: EventOf<"step">[] = [];
@@ -89,6 +91,7 @@ export async function runTraining(input: RunInput): Promise<RunOutcome> {
     throw error;
   } finally {
     log.close();
+    unlock();
   }
 }
 

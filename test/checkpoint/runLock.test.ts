@@ -1,0 +1,38 @@
+import { spawn } from "node:child_process";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { lockRun, makeRunFolder, runFolder } from "../../src/checkpoint/index.ts";
+
+let base = "";
+beforeEach(() => {
+  base = mkdtempSync(join(tmpdir(), "halfbyte-lock-"));
+});
+afterEach(() => rmSync(base, { recursive: true }));
+
+describe("the lock of a run", () => {
+  it("keeps another living process out, and names it", () => {
+    const folder = runFolder(base, "run");
+    makeRunFolder(folder);
+    const other = spawn("sleep", ["30"]);
+    writeFileSync(join(folder.path, "run.lock"), String(other.pid));
+    try {
+      expect(() => lockRun(folder)).toThrow(
+        `is in use by process ${other.pid}: wait for it, or choose another run_name`,
+      );
+    } finally {
+      other.kill();
+    }
+  });
+
+  it("is taken over from a process that is gone, and is given back", () => {
+    const folder = runFolder(base, "run");
+    makeRunFolder(folder);
+    writeFileSync(join(folder.path, "run.lock"), "999999999");
+    const unlock = lockRun(folder);
+    expect(existsSync(join(folder.path, "run.lock"))).toBe(true);
+    unlock();
+    expect(existsSync(join(folder.path, "run.lock"))).toBe(false);
+  });
+});
