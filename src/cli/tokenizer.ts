@@ -13,6 +13,7 @@ import {
 } from "../data/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
+import { progressLine } from "./progressLine.ts";
 
 const keys = ["dataset_path", "validation_fraction", "vocab_size", "output"];
 
@@ -103,20 +104,4 @@ function unknownVerb(word: string | undefined): UserError {
   if (word === undefined) return new UserError("E_ARGUMENT", `what to do is missing; ${usage}`);
   const near = nearest(word, ["train"]);
   return new UserError("E_ARGUMENT", `unknown "${word}"; ${near === undefined ? usage : `did you mean "${near}"?`}`);
-}
-
-/** One line on a terminal's standard error that is written over, a few times a second at most. */
-function progressLine() {
-  let last = 0;
-  const write = (text: string) => process.stderr.isTTY && process.stderr.write(`\r\x1b[K${text}`);
-  return {
-    show(text: string): void {
-      if (performance.now() - last < 200) return;
-      last = performance.now();
-      write(text);
-    },
-    clear(): void {
-      write("");
-    },
-  };
 }

@@ -1,15 +1,11 @@
 /** Counts and ratios by which runs are compared. */
+import type { LlamaConfig } from "../models/llama.ts";
 
-/** The sizes that decide a Llama's FLOPs; a `LlamaConfig` has them. */
-export interface ModelShape {
-  readonly numLayers: number;
-  readonly embDim: number;
-  readonly mlpDim: number;
-  readonly numHeads: number;
-  readonly numKvHeads: number;
-  readonly headDim: number;
-  readonly vocabSize: number;
-}
+/** The sizes that decide a Llama's FLOPs. */
+export type ModelShape = Pick<
+  LlamaConfig,
+  "numLayers" | "embDim" | "mlpDim" | "numHeads" | "numKvHeads" | "headDim" | "vocabSize"
+>;
 
 /** Weights that are multiplied with every token: all projections and the head, but not the embedding's look-up. */
 export function matmulParameters(model: ModelShape): number {

@@ -92,8 +92,8 @@ interface RunningStep {
   readonly step: number;
   readonly batch: Batch;
   readonly metrics: OnDevice<StepMetrics>;
-  /** When the step's loss was there, on the clock of `performance.now`. */
-  readonly end: Promise<number>;
+  /** The loss, and when it was there on the clock of `performance.now`: the step's end. */
+  readonly result: Promise<{ readonly loss: number; readonly end: number }>;
 }
 
 async function launchStep(step: number, { plan, data, holder, step: compiled }: LoopInput): Promise<RunningStep> {
@@ -101,23 +101,23 @@ async function launchStep(step: number, { plan, data, holder, step: compiled }: 
   const { tokens, targets } = batch;
   const { state, metrics } = await compiled(holder.state, { tokens, targets }, stepScalars(plan, step));
   holder.state = state;
-  const end = metrics.loss.toHost().then(() => performance.now());
+  const result = scalarOf(metrics.loss).then((loss) => ({ loss, end: performance.now() }));
   // A failure is told where the step is finished.
-  end.catch(() => {});
-  return { step, batch, metrics, end };
+  result.catch(() => {});
+  return { step, batch, metrics, result };
 }
 
 /** Waits for a step's numbers and tells them. */
 async function finishStep(
-  { step, batch, metrics, end }: RunningStep,
+  { step, batch, metrics, result }: RunningStep,
   before: Done,
   lap: (now: number) => number,
   { plan, holder, flopsPerToken, emit }: LoopInput,
 ): Promise<Done> {
-  const loss = await scalarOf(metrics.loss);
+  const { loss, end } = await result;
   const gradNorm = await scalarOf(metrics.gradNorm);
   const finite = await scalarOf(metrics.finite);
-  const measured = { step, seconds: lap(await end), validTokens: batch.validTokens, loss, gradNorm };
+  const measured = { step, seconds: lap(end), validTokens: batch.validTokens, loss, gradNorm };
   const record = stepRecord({ ...measured, learningRate: learningRate(plan.schedule, step) }, flopsPerToken);
   emit({ type: "step", ...record });
   const norms = finite ? undefined : await metrics.tensorNorms.toHost();

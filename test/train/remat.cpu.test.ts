@@ -1,26 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { type HostArray, hostArray, spec, treeLeaves, treeMap } from "../../src/core/index.ts";
 import { jit } from "../../src/jit/index.ts";
-import type { LlamaConfig } from "../../src/models/llama.ts";
 import { type RematPolicyName, rematPolicies } from "../../src/models/rematPolicies.ts";
 import { nvfp4 } from "../../src/quant/index.ts";
 import { initialState } from "../../src/train/state.ts";
 import { makeTrainStep } from "../../src/train/step.ts";
 import { fetchAndFree } from "../fetchAndFree.ts";
+import { tinyModel } from "./tinyRun.ts";
 
-const config: LlamaConfig = {
-  numLayers: 2,
-  embDim: 32,
-  mlpDim: 80,
-  numHeads: 2,
-  numKvHeads: 1,
-  headDim: 16,
-  vocabSize: 64,
-  ropeTheta: 10000,
-  normEps: 1e-5,
-  tieEmbeddings: true,
-  dtype: "bfloat16",
-};
 const ids = (shift: number) =>
   hostArray(
     [4, 128],
@@ -38,7 +25,7 @@ async function stepUnder(name: RematPolicyName): Promise<{ params: HostArray[]; 
   const optimizer = { b1: 0.9, b2: 0.95, eps: 1e-8, weightDecay: 0.1 };
   const precision = () => nvfp4();
   const train = makeTrainStep({
-    config,
+    config: tinyModel,
     precision,
     ...(remat && { remat }),
     optimizer,
@@ -46,7 +33,7 @@ async function stepUnder(name: RematPolicyName): Promise<{ params: HostArray[]; 
     roundingSeed: 0,
   });
   const step = jit(train, { name: `remat_${name}` });
-  const state = initialState(config, 0);
+  const state = initialState(tinyModel, 0);
   const specs = treeMap<object>(({ shape, dtype }: HostArray) => spec(shape, dtype), state);
   const { temporaryBytes } = (await step.compile(specs, batch, scalars)).memoryStats();
   const result = await fetchAndFree<{ state: { params: unknown } }>(
