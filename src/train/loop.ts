@@ -62,7 +62,7 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
 
   for (let step = done.step + 1; step <= plan.steps && stop.signal === undefined; step++) {
     clock.start();
-    const launched = await launchStep(step, input);
+    const launched = await launchStep(step, running, input);
     stop.holdOff();
     await finishRunning();
     running = launched;
@@ -92,16 +92,24 @@ interface RunningStep {
   readonly step: number;
   readonly batch: Batch;
   readonly metrics: OnDevice<StepMetrics>;
-  /** The loss, and when it was there on the clock of `performance.now`: the step's end. */
+  /** The loss, and when it and all before it were there on the clock of `performance.now`: the step's end. */
   readonly result: Promise<{ readonly loss: number; readonly end: number }>;
 }
 
-async function launchStep(step: number, { plan, data, holder, step: compiled }: LoopInput): Promise<RunningStep> {
+async function launchStep(
+  step: number,
+  before: RunningStep | undefined,
+  { plan, data, holder, step: compiled }: LoopInput,
+): Promise<RunningStep> {
   const batch = data.train.batchAt(step);
   const { tokens, targets } = batch;
   const { state, metrics } = await compiled(holder.state, { tokens, targets }, stepScalars(plan, step));
   holder.state = state;
-  const result = scalarOf(metrics.loss).then((loss) => ({ loss, end: performance.now() }));
+  // The losses of very short steps can arrive in any order.
+  const result = Promise.all([scalarOf(metrics.loss), before?.result]).then(([loss]) => ({
+    loss,
+    end: performance.now(),
+  }));
   // A failure is told where the step is finished.
   result.catch(() => {});
   return { step, batch, metrics, result };
