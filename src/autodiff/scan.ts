@@ -24,7 +24,7 @@ import type { Emitted, Emitter, Eqn, Op, VjpRule } from "../core/op.ts";
 import { interpretProgram } from "../core/trace.ts";
 import { allocate, type Values } from "../core/values.ts";
 import { backward } from "./backward.ts";
-import { equationsBehind } from "./equationsBehind.ts";
+import { capturesOf, residualsOf } from "./bodies.ts";
 
 interface ScanParams {
   /** Inputs: captured tensors, carry, one step's slices of xs. Outputs: next carry, one step's ys. */
@@ -50,29 +50,6 @@ const scanOp: Op<ScanParams> = {
   show: ({ length, reverse }) => `length=${length}${reverse ? " reverse" : ""}`,
   programs: ({ body }) => ({ body }),
 };
-
-/**
- * Tensors from outside that the body reads: it may use any Tensor in scope where `scan` is called. What depends on
- * outside tensors alone is computed once, before the loop; constants stay in the body.
- */
-function capturesOf(outputs: readonly Tensor[], own: readonly Tensor[]): Tensor[] {
-  const kind = new Map<Tensor, "own" | "outside" | "constant">(own.map((t) => [t, "own"]));
-  const kindOf = (t: Tensor) => kind.get(t) ?? "outside";
-  const eqns = equationsBehind(outputs, new Set(own));
-  for (const eqn of eqns) {
-    const kinds = eqn.inputs.map(kindOf);
-    const result = kinds.includes("own") ? "own" : kinds.includes("outside") ? "outside" : "constant";
-    for (const output of eqn.outputs) kind.set(output, result);
-  }
-  const captured = new Set<Tensor>();
-  // Markers are captured themselves, not what they stand for: the derivative goes through them.
-  const read = (t: Tensor) => {
-    if (kindOf(t) === "outside") captured.add(t);
-  };
-  for (const eqn of eqns) if (eqn.outputs.some((t) => kind.get(t) === "own")) eqn.inputs.forEach(read);
-  outputs.forEach(read);
-  return [...captured];
-}
 
 export interface ScanOptions {
   /** Number of steps; needed where there are no xs. */
@@ -217,28 +194,6 @@ const reverseScan: VjpRule<ScanParams> = ({ inputs, params, cts, needs, eqn }) =
   });
   return all;
 };
-
-/**
- * What the reverse steps read of a forward step: tensors that the forward trace made (their equations are older than the
- * scan's) from the step's carry or slices, at the edge to what the reverse rules added.
- */
-function residualsOf(results: readonly Tensor[], { id: boundary }: Eqn, ownParams: readonly Tensor[]): Tensor[] {
-  const edge = new Set<Tensor>();
-  const seen = new Set<Eqn>();
-  const todo = [...results];
-  for (let t = todo.pop(); t !== undefined; t = todo.pop()) {
-    if (t.eqn === undefined || t.eqn.id < boundary) edge.add(t);
-    else if (!seen.has(t.eqn)) {
-      seen.add(t.eqn);
-      todo.push(...t.eqn.inputs);
-    }
-  }
-  const inStep = new Set(ownParams);
-  for (const eqn of equationsBehind([...edge], inStep)) {
-    if (eqn.inputs.some((t) => inStep.has(t))) for (const t of eqn.outputs) inStep.add(t);
-  }
-  return [...edge].filter((t) => inStep.has(t)).sort((a, b) => a.id - b.id);
-}
 
 /** Makes the forward scan also stack `extra` tensors of each step, after its other outputs. */
 function growOutputs(eqn: Eqn, extra: readonly Tensor[]): void {
