@@ -1,10 +1,11 @@
 /**
  * Configuration: a preset's settings and the user's `key=value` in, one frozen `Config` out.
- * A new key is a row in schema.ts (default, meaning, range); rules between keys are in resolve.ts, and where a key has
- * no effect in effect.ts.
+ * A new key is a row in the settings.ts of the stage that reads it (default, meaning, range); rules between keys are in
+ * resolve.ts, and where a key has no effect in effect.ts.
  */
+
+export { modelSizes } from "../models/modelSizes.ts";
 export { type Field, fields, type ValueKind } from "./fields.ts";
-export { type ModelSizes, modelSizes } from "./modelSizes.ts";
 export { parseValue } from "./parseValue.ts";
 export { type Config, type PartialSettings, resolve, withTokenizerVocab } from "./resolve.ts";
 export type { SettingKey, Settings } from "./schema.ts";

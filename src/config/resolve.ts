@@ -3,12 +3,12 @@
  * read. Order: defaults, preset, sizes of a model_name, overrides; then what is derived, and the rules between keys.
  */
 import { invariant, UserError } from "../base/errors.ts";
+import { modelSizes } from "../models/modelSizes.ts";
 import type { Schedule } from "../optim/index.ts";
 import { recipeByName } from "../quant/index.ts";
 import { type CamelKeys, camelKeys } from "./camelCase.ts";
 import { noEffect } from "./effect.ts";
 import { fields } from "./fields.ts";
-import { modelSizes, sizeKeys } from "./modelSizes.ts";
 import { parseValue, showValue } from "./parseValue.ts";
 import { type GroupName, groups, type SettingKey, type Settings } from "./schema.ts";
 import { planOf, quantizes, scheduleOf } from "./stages.ts";
@@ -119,7 +119,8 @@ function requireRecipe(key: string, recipe: string): void {
 
 function refuseChangedSizes(own: PartialSettings, given: Settings): void {
   if (given.model_name === "custom" || given.override_model_config) return;
-  const changed = sizeKeys.find((key) => own[key] !== undefined);
+  const sizes = Object.entries(modelSizes[given.model_name]) as [SettingKey, unknown][];
+  const [changed] = sizes.find(([key, size]) => own[key] !== undefined && own[key] !== size) ?? [];
   if (changed === undefined) return;
   throw new UserError(
     "E_MODEL_NAME",

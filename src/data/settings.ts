@@ -1,0 +1,29 @@
+/** Settings of the data by their names on the command line. */
+import { z } from "zod";
+import { whole } from "../base/settingKinds.ts";
+
+export const dataSettings = z.object({
+  dataset_type: z
+    .enum(["text", "synthetic"])
+    .default("text")
+    .describe("text: plain text files; synthetic: a Markov chain, learnable without any file"),
+  dataset_path: z
+    .string()
+    .default("")
+    .describe("Training text: a file, a folder (its .txt and .md files) or a pattern; each file is a document"),
+  eval_dataset_path: z.string().default("").describe("Validation text, of the same kinds; empty for none"),
+  validation_fraction: z
+    .number()
+    .min(0)
+    .lt(1)
+    .default(0)
+    .describe("Share of the training text to hold out for validation: whole documents, or the end of a single one"),
+  tokenizer_path: z
+    .string()
+    .min(1)
+    .default("byte")
+    .describe("byte, or a tokenizer.json, or the folder that has one")
+    .meta({ rule: "byte or a path" }),
+  max_target_length: whole(1).default(256).describe("Tokens in a training sequence"),
+  per_device_batch_size: whole(1).default(8).describe("Sequences a step and device"),
+});

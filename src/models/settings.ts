@@ -1,0 +1,38 @@
+/** Settings of a model by their names on the command line: its sizes, and how its blocks are computed. */
+import { z } from "zod";
+import { whole, wholeOrDerived } from "../base/settingKinds.ts";
+import { modelNames } from "./modelSizes.ts";
+import { type RematPolicyName, rematPolicies } from "./rematPolicies.ts";
+
+export const modelSettings = z.object({
+  model_name: z
+    .enum(["custom", ...modelNames])
+    .default("custom")
+    .describe("Sizes by name; custom takes them from the keys of this group"),
+  override_model_config: z
+    .boolean()
+    .default(false)
+    .describe("Let the keys of this group change the sizes that model_name sets"),
+  emb_dim: whole(1).default(256).describe("Width of the residual stream"),
+  mlp_dim: whole(1).default(704).describe("Width of the SwiGLU MLP"),
+  num_decoder_layers: whole(1).default(4).describe("Number of transformer blocks"),
+  num_query_heads: whole(1).default(4).describe("Attention heads"),
+  num_kv_heads: whole(1)
+    .default(4)
+    .describe("Heads of keys and values; each serves num_query_heads / num_kv_heads heads"),
+  head_dim: wholeOrDerived().default(-1).describe("Width of a head; -1 = emb_dim / num_query_heads"),
+  vocab_size: wholeOrDerived()
+    .default(-1)
+    .describe("Rows of the embedding and of the head; -1 = the tokenizer's number of tokens (256 for synthetic data)"),
+  rope_theta: z.number().gt(0).default(10000).describe("Base of the rotary position frequencies"),
+  norm_eps: z.number().gt(0).max(0.1).default(1e-5).describe("Added to the mean square in RMSNorm"),
+  logits_via_embedding: z.boolean().default(false).describe("Use the embedding as the head too (tied weights)"),
+});
+
+/** What computes the same model in another way. */
+export const blockSettings = z.object({
+  remat_policy: z
+    .enum(Object.keys(rematPolicies) as [RematPolicyName, ...RematPolicyName[]])
+    .default("none")
+    .describe("What the backward pass recomputes instead of keeping: none keeps all, full keeps block inputs only"),
+});

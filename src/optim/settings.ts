@@ -1,0 +1,42 @@
+/** Settings of the optimizer and of its learning rate by their names on the command line. */
+import { z } from "zod";
+import { wholeOrDerived } from "../base/settingKinds.ts";
+import { scheduleKinds } from "./schedule.ts";
+
+export const optimizerSettings = z.object({
+  learning_rate: z.number().gt(0).max(10).default(1e-3).describe("Peak learning rate of AdamW"),
+  lr_schedule_type: z
+    .enum(scheduleKinds)
+    .default("cosine")
+    .describe("What follows warm-up: nothing, a line, half a cosine, or constant and then a line (wsd)"),
+  warmup_steps_fraction: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.1)
+    .describe("Share of learning_rate_schedule_steps in which the learning rate rises from 0"),
+  learning_rate_final_fraction: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.1)
+    .describe("Learning rate at the schedule's end, as a fraction of the peak"),
+  learning_rate_schedule_steps: wholeOrDerived()
+    .default(-1)
+    .describe("Steps the schedule spans, after which the learning rate is 0; -1 = steps"),
+  wsd_decay_steps_fraction: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0.1)
+    .describe("Share of learning_rate_schedule_steps that is wsd's final decay"),
+  adam_b1: z.number().min(0).lt(1).default(0.9).describe("Decay of AdamW's mean gradient"),
+  adam_b2: z.number().min(0).lt(1).default(0.95).describe("Decay of AdamW's mean squared gradient"),
+  adam_eps: z.number().gt(0).max(1).default(1e-8).describe("Added to AdamW's denominator"),
+  adam_weight_decay: z.number().min(0).max(10).default(0.1).describe("Decoupled weight decay"),
+  gradient_clipping_threshold: z
+    .number()
+    .min(0)
+    .default(1)
+    .describe("Largest global gradient norm; larger gradients are scaled down to it; 0 = no clipping"),
+});

@@ -1,0 +1,23 @@
+/** Settings of a run by their names on the command line: where it lies, how long it is, when it saves, its seeds. */
+import { z } from "zod";
+import { seed, whole, wholeOrDerived } from "../base/settingKinds.ts";
+
+export const runSettings = z.object({
+  run_name: z
+    .string()
+    .regex(/^([A-Za-z0-9][\w.-]*)?$/)
+    .default("")
+    .describe("Folder of the run below base_output_directory; empty = made from precision and time of start")
+    .meta({ rule: "letters, digits, _ . -, beginning with a letter or digit" }),
+  base_output_directory: z.string().min(1).default("runs").describe("Folder of all runs").meta({ rule: "a path" }),
+  steps: whole(1).default(1000).describe("Training steps"),
+  eval_interval: wholeOrDerived().default(-1).describe("Steps between validations; -1 = only after the last step"),
+  eval_steps: wholeOrDerived().default(-1).describe("Batches of a validation; -1 = all"),
+  enable_checkpointing: z.boolean().default(true).describe("Save checkpoints, and resume from the newest"),
+  checkpoint_period: whole(1).default(500).describe("Steps between checkpoints; one is saved at the end in any case"),
+  max_num_checkpoints_to_keep: wholeOrDerived().default(3).describe("Older checkpoints are deleted; -1 = keep all"),
+  init_weights_seed: seed().default(0).describe("Decides the initial weights"),
+  data_shuffle_seed: seed().default(0).describe("Decides the order of the training sequences"),
+  rounding_seed: seed().default(0).describe("Decides the draws of stochastic rounding"),
+  log_period: whole(1).default(1).describe("Steps between lines on the console; events hold every step"),
+});
