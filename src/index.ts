@@ -28,6 +28,7 @@ export {
   hostArray,
   interpret,
   iota,
+  namedScope,
   type Operand,
   oneHot,
   optimizationBarrier,

@@ -3,7 +3,7 @@
  * the equations of its cotangents. The result is ordinary graph, so derivatives can be derived again.
  */
 import { invariant } from "../base/errors.ts";
-import { dtypeInfo, isFloat, sameShape, showSpec, type Tensor } from "../core/index.ts";
+import { atScope, dtypeInfo, isFloat, sameShape, showSpec, type Tensor } from "../core/index.ts";
 import type { Eqn } from "../core/op.ts";
 import { equationsBehind } from "./equationsBehind.ts";
 
@@ -47,10 +47,13 @@ export function backward(
   for (const eqn of eqns.reverse()) {
     const outputCts = eqn.outputs.map((t) => cts.get(t));
     if (outputCts.every((ct) => ct === undefined) || eqn.op.vjp === "none") continue;
-    const needs = eqn.inputs.map((t) => active.has(t));
-    const { inputs, outputs, params } = eqn;
-    const inputCts = eqn.op.vjp({ inputs, outputs, params, cts: outputCts, needs, eqn });
-    inputs.forEach((t, i) => accumulate(t, inputCts[i]));
+    const { inputs, outputs, params, scope } = eqn;
+    const needs = inputs.map((t) => active.has(t));
+    const { vjp } = eqn.op;
+    atScope({ path: scope.path, pass: "backward", format: "" }, () => {
+      const inputCts = vjp({ inputs, outputs, params, cts: outputCts, needs, eqn });
+      inputs.forEach((t, i) => accumulate(t, inputCts[i]));
+    });
   }
   return inputs.map((t) => cts.get(t));
 }

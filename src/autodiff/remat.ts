@@ -4,7 +4,7 @@
  * the forward computation or run it early.
  */
 import { UserError } from "../base/errors.ts";
-import { apply, optimizationBarrier, type Tensor, treeLeaves, treeUnflatten } from "../core/index.ts";
+import { apply, atScope, optimizationBarrier, type Tensor, treeLeaves, treeUnflatten } from "../core/index.ts";
 import type { AnyOp, Eqn, Op } from "../core/op.ts";
 import { type DotParams, dotOp } from "../core/ops/dot.ts";
 import { checkpointNameOf, copy } from "../core/ops/identity.ts";
@@ -93,13 +93,14 @@ function replay(
   saved: ReadonlyMap<Tensor, Tensor>,
 ): Tensor[] {
   const clones = new Map(replaced);
-  for (const { op, params, inputs, outputs: originals } of dependents(outputs, new Set(replaced.keys())).eqns) {
+  for (const { op, params, inputs, outputs: originals, scope } of dependents(outputs, new Set(replaced.keys())).eqns) {
     const again = inputs.map((t) => clones.get(t) ?? t);
     const kept = originals.flatMap((t) => saved.get(t) ?? []);
-    const results =
+    const results = atScope({ ...scope, pass: "recompute" }, () =>
       kept.length > 0
         ? apply(savedOp, [...again, ...kept], { op, params, numInputs: again.length })
-        : apply(op, again, params);
+        : apply(op, again, params),
+    );
     originals.forEach((t, i) => clones.set(t, results[i]!));
   }
   return outputs.map((t) => clones.get(t) ?? t);

@@ -32,6 +32,7 @@ export { argMax } from "./ops/reduce.ts";
 export { clamp, where } from "./ops/select.ts";
 export { concat, pad, stack } from "./ops/shape.ts";
 export { makeProgram, type Program, showProgram } from "./program.ts";
+export { atScope, currentScope, inPass, namedScope, parseScope, type Scope, showScope } from "./scope.ts";
 export { apply, applyOne, type Operand, parameter, Tensor } from "./tensor.ts";
 export { interpret, interpretProgram, trace, traceFunction } from "./trace.ts";
 export { type MapTree, treeLeaves, treeLeavesLike, treeMap, treePaths, treeUnflatten } from "./tree.ts";

@@ -4,6 +4,7 @@
  */
 import type { Spec } from "./hostArray.ts";
 import type { Program } from "./program.ts";
+import type { Scope } from "./scope.ts";
 import type { Tensor } from "./tensor.ts";
 import type { Values } from "./values.ts";
 
@@ -80,4 +81,5 @@ export interface Eqn {
   params: any;
   inputs: readonly Tensor[];
   outputs: readonly Tensor[];
+  readonly scope: Scope;
 }

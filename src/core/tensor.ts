@@ -11,6 +11,7 @@ import { bitcast, convert } from "./ops/convert.ts";
 import * as elementwise from "./ops/elementwise.ts";
 import { type ReduceOptions, reduceMax, reduceMean, reduceMin, reduceSum } from "./ops/reduce.ts";
 import * as shapes from "./ops/shape.ts";
+import { currentScope } from "./scope.ts";
 
 let nextId = 0;
 
@@ -226,7 +227,7 @@ export type Operand = Tensor | number;
 
 /** Adds an operation to the graph and returns its outputs. @throws ShapeError */
 export function apply<P>(op: Op<P>, inputs: readonly Tensor[], params: P): readonly Tensor[] {
-  const eqn: Eqn = { id: nextId++, op: op as AnyOp, params, inputs, outputs: [] };
+  const eqn: Eqn = { id: nextId++, op: op as AnyOp, params, inputs, outputs: [], scope: currentScope() };
   eqn.outputs = op.shape(inputs, params).map((spec) => new Tensor(spec, eqn));
   return eqn.outputs;
 }

@@ -5,7 +5,7 @@
  * Dims: B batch, T time, D model, N query heads, K key heads, H head dim, F mlp, V vocabulary, M = B·T tokens.
  */
 import { type RematPolicy, remat } from "../autodiff/index.ts";
-import { checkpointName, dot, type Tensor, take } from "../core/index.ts";
+import { checkpointName, dot, inPass, namedScope, type Tensor, take } from "../core/index.ts";
 import {
   causalAttention,
   crossEntropy,
@@ -104,13 +104,16 @@ export function llamaShapes(config: LlamaConfig): LlamaTree<readonly number[]> {
 export function llamaStates(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor[] {
   const { config } = options;
   const { headDim, ropeTheta: theta, ropeScaling: scaling } = config;
-  const tables = ropeTables(tokens.shape[1]!, { headDim, theta, ...(scaling && { scaling }) });
-  const states = [take(params.embed, tokens).astype(config.dtype)];
+  const tables = namedScope("rope", () =>
+    ropeTables(tokens.shape[1]!, { headDim, theta, ...(scaling && { scaling }) }),
+  );
+  const states = [namedScope("embed", () => take(params.embed, tokens).astype(config.dtype))];
   params.layers.forEach((block, layer) => {
     const apply = (weights: LlamaBlock<Tensor>, x: Tensor) => llamaBlock(weights, x, { layer, tables, options });
-    states.push((options.remat ? remat(apply, options.remat) : apply)(block, states.at(-1)!));
+    const run = options.remat ? remat(apply, options.remat) : apply;
+    states.push(namedScope(`layers.${layer}`, () => run(block, states.at(-1)!)));
   });
-  states.push(rmsNorm(states.at(-1)!, params.norm, config.normEps));
+  states.push(namedScope("norm", () => rmsNorm(states.at(-1)!, params.norm, config.normEps)));
   return states;
 }
 
@@ -122,24 +125,33 @@ interface BlockContext {
 
 function llamaBlock(block: LlamaBlock<Tensor>, x_BTD: Tensor, context: BlockContext): Tensor {
   const { normEps } = context.options.config;
-  const attended = x_BTD.add(attentionHalf(block, rmsNorm(x_BTD, block.attnNorm, normEps), context));
-  return attended.add(mlpHalf(block, rmsNorm(attended, block.mlpNorm, normEps), context));
+  const normed = namedScope("attnNorm", () => rmsNorm(x_BTD, block.attnNorm, normEps));
+  const attended = x_BTD.add(attentionHalf(block, normed, context));
+  return attended.add(
+    mlpHalf(
+      block,
+      namedScope("mlpNorm", () => rmsNorm(attended, block.mlpNorm, normEps)),
+      context,
+    ),
+  );
 }
 
 function attentionHalf(block: LlamaBlock<Tensor>, x_BTD: Tensor, context: BlockContext): Tensor {
   const { numHeads: N, numKvHeads: K, headDim: H } = context.options.config;
   const [B, T] = x_BTD.shape as [number, number, number];
   const project = projector(context);
-  const q_BTNH = rope(project("attn.q", x_BTD, block.q).reshape([B, T, N, H]), context.tables);
-  const k_BTKH = rope(project("attn.k", x_BTD, block.k).reshape([B, T, K, H]), context.tables);
+  const turned = (x: Tensor) => namedScope("attn", () => rope(x, context.tables));
+  const q_BTNH = turned(project("attn.q", x_BTD, block.q).reshape([B, T, N, H]));
+  const k_BTKH = turned(project("attn.k", x_BTD, block.k).reshape([B, T, K, H]));
   const v_BTKH = project("attn.v", x_BTD, block.v).reshape([B, T, K, H]);
-  const mixed_BTNH = causalAttention({ q: q_BTNH, k: k_BTKH, v: v_BTKH });
+  const mixed_BTNH = namedScope("attn", () => causalAttention({ q: q_BTNH, k: k_BTKH, v: v_BTKH }));
   return project("attn.o", mixed_BTNH.reshape([B, T, N * H]), block.o);
 }
 
 function mlpHalf(block: LlamaBlock<Tensor>, x_BTD: Tensor, context: BlockContext): Tensor {
   const project = projector(context);
-  const hidden_BTF = swiglu(project("mlp.gate", x_BTD, block.gate), project("mlp.up", x_BTD, block.up));
+  const [gate_BTF, up_BTF] = [project("mlp.gate", x_BTD, block.gate), project("mlp.up", x_BTD, block.up)];
+  const hidden_BTF = namedScope("mlp", () => swiglu(gate_BTF, up_BTF));
   return project("mlp.down", hidden_BTF, block.down);
 }
 
@@ -169,8 +181,11 @@ export function llamaHidden(params: LlamaParams, tokens: Tensor, options: LlamaO
 
 /** tokens [B, T] int32 → float32 logits [B, T, V]. The head multiplies in the compute dtype. */
 export function llamaLogits(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor {
-  const head = (params.head ?? params.embed).astype(options.config.dtype);
-  return dot(llamaHidden(params, tokens, options), head, { contract: [[2], [1]], out: "float32" });
+  const hidden = llamaHidden(params, tokens, options);
+  return namedScope("head", () => {
+    const head = (params.head ?? params.embed).astype(options.config.dtype);
+    return inPass("fprop", () => dot(hidden, head, { contract: [[2], [1]], out: "float32" }));
+  });
 }
 
 export interface LlamaBatch {
@@ -198,7 +213,8 @@ export function llamaLoss(
   const { embDim } = options.config;
   const hidden = llamaHidden(params, tokens, options).reshape([-1, embDim]);
   const head = params.head ?? params.embed;
-  const sums = crossEntropy({ hidden, head, targets: targets.reshape([-1]), weights: weights.reshape([-1]) });
-  const loss = sums.lossSum.div(sums.totalWeight.max(1));
-  return { loss, ...sums };
+  return namedScope("head", () => {
+    const sums = crossEntropy({ hidden, head, targets: targets.reshape([-1]), weights: weights.reshape([-1]) });
+    return { loss: sums.lossSum.div(sums.totalWeight.max(1)), ...sums };
+  });
 }

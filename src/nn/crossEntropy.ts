@@ -6,7 +6,7 @@
  * Dims: M tokens, D model, V vocabulary.
  */
 import { customVjp } from "../autodiff/index.ts";
-import { concat, dot, iota, type Tensor, takeAlong, where, zeros } from "../core/index.ts";
+import { concat, dot, inPass, iota, type Tensor, takeAlong, where, zeros } from "../core/index.ts";
 
 export interface CrossEntropyInputs {
   /** [M, D] in the compute dtype. */
@@ -66,7 +66,7 @@ function chunkRanges(numRows: number, vocabSize: number): { start: number; size:
 
 /** hidden [m, D], head [V, D] in the compute dtype, targets and weights [m]. */
 function chunk(hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) {
-  const logits = dot(hidden, head, { contract: [[1], [1]], out: "float32" });
+  const logits = inPass("fprop", () => dot(hidden, head, { contract: [[1], [1]], out: "float32" }));
   const highest = logits.maxOver(1, { keepDims: true });
   const logSumExp = logits.sub(highest).exp().sum(1, { keepDims: true }).log().add(highest);
   const column = targets.expandDims(1);
@@ -79,7 +79,7 @@ function chunk(hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) {
   const dLogits = where(isTarget, probability.sub(1), probability).mul(weight).astype(hidden.dtype);
   return {
     lossSum: counted.sum(),
-    dHidden: dot(dLogits, head, { contract: [[1], [0]], out: hidden.dtype }),
-    dHead: dot(dLogits, hidden, { contract: [[0], [0]], out: "float32" }),
+    dHidden: inPass("dgrad", () => dot(dLogits, head, { contract: [[1], [0]], out: hidden.dtype })),
+    dHead: inPass("wgrad", () => dot(dLogits, hidden, { contract: [[0], [0]], out: "float32" })),
   };
 }

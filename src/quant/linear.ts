@@ -4,9 +4,9 @@
  */
 import { customVjp } from "../autodiff/index.ts";
 import { ShapeError, UserError } from "../base/errors.ts";
-import { checkpointName, type DType, showSpec, type Tensor } from "../core/index.ts";
+import { checkpointName, type DType, inPass, namedScope, showSpec, type Tensor } from "../core/index.ts";
 import { type Prepared, product } from "./gemm.ts";
-import { type GemmName, type LinearPrecision, sameValues } from "./precision.ts";
+import { type GemmName, gemmFormat, type LinearPrecision, sameValues } from "./precision.ts";
 import { type RandomKey, streamAt, type Word } from "./random.ts";
 import { asTokens, quantizeOnce } from "./shared.ts";
 
@@ -43,12 +43,14 @@ export function linear(x: Tensor, w: Tensor, site: Site): Tensor {
     );
   }
   const rule = customVjp<[Tensor, Tensor], Tensor, Residuals>({
-    fwd: (x, w) => forward(x, w, site),
+    fwd: (x, w) => inGemm("fprop", site, () => forward(x, w, site)),
     bwd: (residuals, dy) => reverse(residuals, dy, site),
   });
-  const y = rule(asTokens(x), w);
-  return y.reshape([...x.shape.slice(0, -1), w.shape[0]!]);
+  return namedScope(site.module, () => rule(asTokens(x), w).reshape([...x.shape.slice(0, -1), w.shape[0]!]));
 }
+
+/** What a GEMM of the layer traces, its operations marked as such. */
+const inGemm = <T>(gemm: GemmName, { precision }: Site, f: () => T): T => inPass(gemm, f, gemmFormat(precision[gemm]));
 
 /** x [T, in], w [out, in] → y [T, out] */
 function forward(x: Tensor, w: Tensor, site: Site): { out: Tensor; residuals: Residuals } {
@@ -70,7 +72,10 @@ function named({ values, amax }: Prepared): Prepared {
 }
 
 function reverse({ x, w, weight }: Residuals, dy: Tensor, site: Site): [Tensor, Tensor] {
-  return [inputGradient(dy, { w, weight, dtype: x.dtype, site }), weightGradient(dy, x, w.dtype, site)];
+  return [
+    inGemm("dgrad", site, () => inputGradient(dy, { w, weight, dtype: x.dtype, site })),
+    inGemm("wgrad", site, () => weightGradient(dy, x, w.dtype, site)),
+  ];
 }
 
 interface InputGradient {

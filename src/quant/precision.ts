@@ -49,6 +49,13 @@ export type LinearPrecision = Readonly<Record<GemmName, GemmSpec>>;
 export const isQuantizedGemm = ({ left, right }: GemmSpec): boolean =>
   left.element !== "plain" || right.element !== "plain";
 
+/** What to call the operands' format: "nvfp4", or, where one stays as it is, "nvfp4×plain"; empty where both do. */
+export function gemmFormat({ left, right }: GemmSpec): string {
+  const name = (operand: OperandSpec) => (operand.element === "plain" ? "plain" : "nvfp4");
+  const [a, b] = [name(left), name(right)];
+  return a === "plain" && b === "plain" ? "" : a === b ? a : `${a}×${b}`;
+}
+
 export const isQuantized = (precision: LinearPrecision): boolean =>
   gemmNames.some((gemm) => isQuantizedGemm(precision[gemm]));
 

@@ -1,6 +1,6 @@
 /** One training step as a pure function of Tensors: loss, gradient, clipping, AdamW. It is compiled whole. */
 import { type RematPolicy, valueAndGrad } from "../autodiff/index.ts";
-import { full, type Tensor } from "../core/index.ts";
+import { full, namedScope, type Tensor } from "../core/index.ts";
 import { type LlamaConfig, type LlamaOptions, type LlamaParams, llamaLoss } from "../models/llama.ts";
 import { type AdamWSettings, adamw, clipByGlobalNorm } from "../optim/index.ts";
 import type { TrainState } from "./state.ts";
@@ -70,9 +70,12 @@ export function makeTrainStep(options: StepOptions): TrainStep {
     };
     const { value: loss, aux: totalWeight, grad } = valueAndGrad(lossOf, { aux: true })(params);
 
-    const clipped = clipByGlobalNorm(grad, clippingThreshold);
-    const finite = clipped.finite.and(loss.isFinite());
-    const next = optimizer.update({ grads: clipped.grads, state: moments, params, learningRate, finite });
+    const { clipped, finite, next } = namedScope("optimizer", () => {
+      const clipped = namedScope("clip", () => clipByGlobalNorm(grad, clippingThreshold));
+      const finite = clipped.finite.and(loss.isFinite());
+      const { grads } = clipped;
+      return { clipped, finite, next: optimizer.update({ grads, state: moments, params, learningRate, finite }) };
+    });
     return {
       state: { params: next.params, optimizer: next.state },
       metrics: { loss, totalWeight, gradNorm: clipped.norm, finite, tensorNorms: clipped.tensorNorms },
