@@ -26,7 +26,7 @@ import {
 } from "../config/index.ts";
 import { type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
 import { rematPolicies } from "../models/rematPolicies.ts";
-import { countParameters, defaultMaxSkippedSteps, type RunPlan } from "../train/plan.ts";
+import { countParameters, type RunPlan } from "../train/plan.ts";
 import { progressLine } from "./progressLine.ts";
 
 export interface PreparedRun {
@@ -71,13 +71,14 @@ export function planOf(config: Config): RunPlan {
     schedule: optimizer.schedule,
     clippingThreshold: optimizer.gradientClippingThreshold,
     batchSize: data.perDeviceBatchSize,
+    microBatches: optimizer.gradientAccumulationSteps,
     sequenceLength: data.maxTargetLength,
     steps: run.steps,
     ...(run.evalInterval !== -1 && { evalInterval: run.evalInterval }),
     ...(run.evalSteps !== -1 && { evalSteps: run.evalSteps }),
     ...(enableCheckpointing && { checkpoints: { period, ...(keep !== -1 && { keep }) } }),
     seeds: { initWeights: run.initWeightsSeed, rounding: run.roundingSeed },
-    maxSkippedSteps: defaultMaxSkippedSteps,
+    maxSkippedSteps: run.maxSkippedSteps,
   };
 }
 
@@ -94,11 +95,12 @@ function refuseTooLarge({ model }: RunPlan): void {
 }
 
 /** @throws UserError where a batch would hold a sequence of the training data twice */
-function refuseTooLargeBatch({ batchSize, sequenceLength }: RunPlan, { train }: Dataset): void {
-  if (batchSize <= train.windows) return;
+function refuseTooLargeBatch({ batchSize, microBatches, sequenceLength }: RunPlan, { train }: Dataset): void {
+  if (batchSize * microBatches <= train.windows) return;
+  const times = microBatches > 1 ? ` times gradient_accumulation_steps=${microBatches}` : "";
   throw new UserError(
     "E_BATCH",
-    `per_device_batch_size=${batchSize} is more than the ${train.windows} training sequences of ${sequenceLength} tokens: lower it, or max_target_length, or add text`,
+    `per_device_batch_size=${batchSize}${times} is more than the ${train.windows} training sequences of ${sequenceLength} tokens: lower it, or max_target_length, or add text`,
   );
 }
 
@@ -159,12 +161,13 @@ function readKeys(path: string): PartialSettings {
   }
 }
 
-async function openData({ model, data, run }: Config, tokenizer: Tokenizer | undefined): Promise<Dataset> {
+async function openData({ model, data, run, optimizer }: Config, tokenizer: Tokenizer | undefined): Promise<Dataset> {
   const progress = progressLine();
   try {
     return await openDataset(data, {
       vocabSize: model.vocabSize,
       shuffleSeed: run.dataShuffleSeed,
+      microBatches: optimizer.gradientAccumulationSteps,
       ...(tokenizer && { tokenizer }),
       onProgress: ({ bytes, of }) => progress.show(`reading text: ${Math.round((100 * bytes) / of)} %`),
     });

@@ -65,6 +65,7 @@ export const resumableKeys: readonly SettingKey[] = [
   "enable_checkpointing",
   "checkpoint_period",
   "max_num_checkpoints_to_keep",
+  "max_skipped_steps",
   "log_period",
   // Where the run lies is how it was found.
   "run_name",

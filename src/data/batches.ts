@@ -40,14 +40,22 @@ export interface ValidationBatches {
 }
 
 export interface BatchShape {
-  /** B: windows in a batch. */
+  /** B: windows in a batch; in a micro-batch where a training step has several. */
   readonly batchSize: number;
+  /** A: micro-batches of a training step (default 1); its batch holds A·B windows, those of the first micro-batch first. */
+  readonly microBatches?: number;
   /** T: targets in a window. */
   readonly windowLength: number;
 }
 
+/** The batches of training steps: all micro-batches together, so that data do not depend on how a batch is cut. */
+export function stepShape({ batchSize, windowLength, microBatches = 1 }: BatchShape): BatchShape {
+  return { batchSize: batchSize * microBatches, windowLength };
+}
+
 /** Training batches over the full windows of a stream; fewer than T tokens at its end are left out. */
-export function trainingBatches(packed: PackedTokens, shape: BatchShape, seed: number): TrainingBatches {
+export function trainingBatches(packed: PackedTokens, cut: BatchShape, seed: number): TrainingBatches {
+  const shape = stepShape(cut);
   const { batchSize, windowLength } = shape;
   const windows = fullWindows(packed.tokens.length, windowLength);
   invariant(windows > 0, "training batches of a stream shorter than a window");

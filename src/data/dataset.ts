@@ -30,6 +30,8 @@ export interface OpenDatasetOptions {
   /** Rows of the model's embedding: the tokenizer's ids must fit. */
   readonly vocabSize: number;
   readonly shuffleSeed: number;
+  /** Micro-batches of a training step; default 1. */
+  readonly microBatches?: number;
   /** Instead of the one at `tokenizerPath`. */
   readonly tokenizer?: Tokenizer;
   readonly onProgress?: (done: { readonly bytes: number; readonly of: number }) => void;
@@ -57,7 +59,8 @@ export interface Dataset {
  * a window; all before anything is compiled.
  */
 export async function openDataset(settings: DatasetSettings, options: OpenDatasetOptions): Promise<Dataset> {
-  const shape = { batchSize: settings.perDeviceBatchSize, windowLength: settings.maxTargetLength };
+  const { perDeviceBatchSize: batchSize, maxTargetLength: windowLength } = settings;
+  const shape = { batchSize, windowLength, microBatches: options.microBatches ?? 1 };
   if (settings.datasetType === "synthetic") return syntheticBatches(options.vocabSize, shape, options.shuffleSeed);
 
   const tokenizer = options.tokenizer ?? loadTokenizer(settings.tokenizerPath);

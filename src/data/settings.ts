@@ -25,5 +25,7 @@ export const dataSettings = z.object({
     .describe("byte, or a tokenizer.json, or the folder that has one")
     .meta({ rule: "byte or a path" }),
   max_target_length: whole(1).default(256).describe("Tokens in a training sequence"),
-  per_device_batch_size: whole(1).default(8).describe("Sequences a step and device"),
+  per_device_batch_size: whole(1)
+    .default(8)
+    .describe("Sequences that a device computes at once: a step has gradient_accumulation_steps times as many"),
 });

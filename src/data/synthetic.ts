@@ -5,7 +5,14 @@
  */
 import { invariant } from "../base/errors.ts";
 import { hostArray } from "../core/hostArray.ts";
-import { type BatchShape, emptyBatch, finishBatch, type TrainingBatches, type ValidationBatches } from "./batches.ts";
+import {
+  type BatchShape,
+  emptyBatch,
+  finishBatch,
+  stepShape,
+  type TrainingBatches,
+  type ValidationBatches,
+} from "./batches.ts";
 import { hashInts } from "./hash.ts";
 
 const successorShares = [0.6, 0.2, 0.15, 0.05];
@@ -47,9 +54,11 @@ export function syntheticBatches(
       epochAt: () => 0,
       batchAt(step) {
         invariant(Number.isInteger(step) && step >= 1, `training steps count from 1; got ${step}`);
-        const batch = emptyBatch(shape);
-        for (let row = 0; row < batchSize; row++) fill(batch, row, trainStream, (step - 1) * batchSize + row);
-        return finishBatch(batch, shape);
+        const whole = stepShape(shape);
+        const batch = emptyBatch(whole);
+        const first = (step - 1) * whole.batchSize;
+        for (let row = 0; row < whole.batchSize; row++) fill(batch, row, trainStream, first + row);
+        return finishBatch(batch, whole);
       },
     },
     validation: {

@@ -1,6 +1,6 @@
 /** Settings of the optimizer and of its learning rate by their names on the command line. */
 import { z } from "zod";
-import { wholeOrDerived } from "../base/settingKinds.ts";
+import { whole, wholeOrDerived } from "../base/settingKinds.ts";
 import { scheduleKinds } from "./schedule.ts";
 
 export const optimizerSettings = z.object({
@@ -39,4 +39,7 @@ export const optimizerSettings = z.object({
     .min(0)
     .default(1)
     .describe("Largest global gradient norm; larger gradients are scaled down to it; 0 = no clipping"),
+  gradient_accumulation_steps: whole(1)
+    .default(1)
+    .describe("Micro-batches of per_device_batch_size sequences whose gradients are summed before an update"),
 });

@@ -102,8 +102,7 @@ async function launchStep(
   { plan, data, holder, step: compiled }: LoopInput,
 ): Promise<RunningStep> {
   const batch = data.train.batchAt(step);
-  const { tokens, targets } = batch;
-  const { state, metrics } = await compiled(holder.state, { tokens, targets }, stepScalars(plan, step));
+  const { state, metrics } = await compiled(holder.state, stepBatch(batch), stepScalars(plan, step));
   holder.state = state;
   // The losses of very short steps can arrive in any order.
   const result = Promise.all([scalarOf(metrics.loss), before?.result]).then(([loss]) => ({
@@ -157,6 +156,11 @@ function isSaveDue(step: number, { checkpoints, steps }: RunPlan): boolean {
 
 function isEvalDue(step: number, { evalInterval, steps }: RunPlan): boolean {
   return step === steps || (evalInterval !== undefined && step % evalInterval === 0);
+}
+
+/** What a compiled step gets of a batch. */
+export function stepBatch({ tokens, targets, mask: weights }: Batch) {
+  return { tokens, targets, ...(weights && { weights }) };
 }
 
 /** Learning rate and number of a step, as arguments of the compiled one. */

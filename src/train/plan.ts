@@ -16,8 +16,10 @@ export interface RunPlan {
   readonly schedule: Schedule;
   /** Largest global gradient norm; 0 for no clipping. */
   readonly clippingThreshold: number;
-  /** B: sequences in a batch. */
+  /** B: sequences in a micro-batch. */
   readonly batchSize: number;
+  /** A: micro-batches of a step. A step's batch is A·B sequences. */
+  readonly microBatches: number;
   /** T: tokens in a sequence. */
   readonly sequenceLength: number;
   /** The last step's number. */
@@ -39,8 +41,6 @@ export interface CheckpointPlan {
   /** How many stay; absent: all. */
   readonly keep?: number;
 }
-
-export const defaultMaxSkippedSteps = 10;
 
 /** [out, in] of each linear layer of a block, by its module. */
 export function linearShapesOf(config: LlamaConfig): LinearShape[] {

@@ -15,7 +15,7 @@ import { EventLog, type EventOf, flopsPerToken, type RunEvent, type RunSummary }
 import type { LlamaOptions } from "../models/llama.ts";
 import { type Client, type DeviceArray, defaultClient } from "../pjrt/index.ts";
 import { type Evaluation, makeEvaluator } from "./evaluate.ts";
-import { type Done, type LoopResult, type StateHolder, stepScalars, trainLoop } from "./loop.ts";
+import { type Done, type LoopResult, type StateHolder, stepBatch, stepScalars, trainLoop } from "./loop.ts";
 import { machinePeak } from "./machinePeak.ts";
 import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
@@ -118,8 +118,15 @@ async function train(run: RunContext): Promise<RunOutcome> {
     precision: precisionLines(plan),
   });
   const model: LlamaOptions = { config: plan.model, precision: plan.precision.precision };
-  const { optimizer, clippingThreshold, seeds, remat } = plan;
-  const settings = { ...model, ...(remat && { remat }), optimizer, clippingThreshold, roundingSeed: seeds.rounding };
+  const { optimizer, clippingThreshold, seeds, remat, microBatches } = plan;
+  const settings = {
+    ...model,
+    ...(remat && { remat }),
+    optimizer,
+    clippingThreshold,
+    roundingSeed: seeds.rounding,
+    microBatches,
+  };
   const step = jit(makeTrainStep(settings), {
     donate: [0],
     name: "train_step",
@@ -150,12 +157,11 @@ async function firstState({ plan, resume, client }: RunContext): Promise<TrainSt
 async function compileStep(
   step: { compile(...specs: readonly unknown[]): Promise<{ memoryStats(): object }> },
   state: TrainState<DeviceArray>,
-  { plan, emit }: RunContext,
+  { plan, data, emit }: RunContext,
 ): Promise<void> {
   const begin = performance.now();
-  const tokens = spec([plan.batchSize, plan.sequenceLength], "int32");
   const specs = treeMap<object>(({ shape, dtype }: DeviceArray) => spec(shape, dtype), state);
-  const executable = await step.compile(specs, { tokens, targets: tokens }, stepScalars(plan, 1));
+  const executable = await step.compile(specs, stepBatch(data.train.batchAt(1)), stepScalars(plan, 1));
   const seconds = (performance.now() - begin) / 1000;
   emit({ type: "compile", program: "train_step", seconds, memory: { ...executable.memoryStats() } });
 }

@@ -19,5 +19,8 @@ export const runSettings = z.object({
   init_weights_seed: seed().default(0).describe("Decides the initial weights"),
   data_shuffle_seed: seed().default(0).describe("Decides the order of the training sequences"),
   rounding_seed: seed().default(0).describe("Decides the draws of stochastic rounding"),
+  max_skipped_steps: whole(1)
+    .default(10)
+    .describe("Steps in a row that may be skipped because something in them was not finite; after them the run fails"),
   log_period: whole(1).default(1).describe("Steps between lines on the console; events hold every step"),
 });

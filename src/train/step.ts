@@ -1,8 +1,9 @@
 /** One training step as a pure function of Tensors: loss, gradient, clipping, AdamW. It is compiled whole. */
-import { type RematPolicy, valueAndGrad } from "../autodiff/index.ts";
+import type { RematPolicy } from "../autodiff/index.ts";
 import { full, namedScope, type Tensor } from "../core/index.ts";
-import { type LlamaConfig, type LlamaOptions, type LlamaParams, llamaLoss } from "../models/llama.ts";
+import type { LlamaConfig, LlamaOptions } from "../models/llama.ts";
 import { type AdamWSettings, adamw, clipByGlobalNorm } from "../optim/index.ts";
+import { lossAndGradients } from "./gradients.ts";
 import type { TrainState } from "./state.ts";
 
 export interface StepOptions {
@@ -12,16 +13,18 @@ export interface StepOptions {
   readonly optimizer: AdamWSettings;
   /** Largest global gradient norm; 0 for no clipping. */
   readonly clippingThreshold: number;
-  /** Decides the draws of stochastic rounding, with the step's number. */
+  /** Decides the draws of stochastic rounding, with the step's number and the micro-batch's. */
   readonly roundingSeed: number;
+  /** A: parts of the batch that are computed one after the other; default 1. */
+  readonly microBatches?: number;
 }
 
 export interface StepBatch {
-  /** int32 [B, T] */
+  /** int32 [A·B, T] */
   readonly tokens: Tensor;
-  /** int32 [B, T] */
+  /** int32 [A·B, T] */
   readonly targets: Tensor;
-  /** float32 [B, T]; absent: every target counts. */
+  /** float32 [A·B, T]; absent: every target counts. */
   readonly weights?: Tensor;
 }
 
@@ -53,28 +56,24 @@ export interface StepResult {
 export type TrainStep = (state: TrainState, batch: StepBatch, scalars: StepScalars) => StepResult;
 
 export function makeTrainStep(options: StepOptions): TrainStep {
-  const { config, precision, remat, clippingThreshold, roundingSeed } = options;
+  const { config, precision, remat, clippingThreshold, roundingSeed, microBatches = 1 } = options;
   const optimizer = adamw(options.optimizer);
 
   return ({ params, optimizer: moments }, batch, { learningRate, step }) => {
     const { tokens, targets } = batch;
     const weights = batch.weights ?? full(tokens.shape, 1, "float32");
-    const random = { seed: roundingSeed, step, microBatch: 0 };
-    const lossOf = (params: LlamaParams) => {
-      const { loss, totalWeight } = llamaLoss(
-        params,
-        { tokens, targets, weights },
-        { config, precision, random, ...(remat && { remat }) },
-      );
-      return { value: loss, aux: totalWeight };
-    };
-    const { value: loss, aux: totalWeight, grad } = valueAndGrad(lossOf, { aux: true })(params);
+    const model = { config, precision, ...(remat && { remat }) };
+    const { loss, totalWeight, grads } = lossAndGradients(
+      params,
+      { tokens, targets, weights },
+      { model, microBatches, roundingSeed, step },
+    );
 
     const { clipped, finite, next } = namedScope("optimizer", () => {
-      const clipped = namedScope("clip", () => clipByGlobalNorm(grad, clippingThreshold));
+      const clipped = namedScope("clip", () => clipByGlobalNorm(grads, clippingThreshold));
       const finite = clipped.finite.and(loss.isFinite());
-      const { grads } = clipped;
-      return { clipped, finite, next: optimizer.update({ grads, state: moments, params, learningRate, finite }) };
+      const update = { grads: clipped.grads, state: moments, params, learningRate, finite };
+      return { clipped, finite, next: optimizer.update(update) };
     });
     return {
       state: { params: next.params, optimizer: next.state },

@@ -47,6 +47,7 @@ describe("showConfig", () => {
       adam_eps=1e-8
       adam_weight_decay=0.1
       gradient_clipping_threshold=1
+      gradient_accumulation_steps=1
       # run
       run_name=
       base_output_directory=runs
@@ -57,6 +58,7 @@ describe("showConfig", () => {
       init_weights_seed=0
       data_shuffle_seed=0
       rounding_seed=0
+      max_skipped_steps=10
       log_period=1
       # compute
       dtype=bfloat16

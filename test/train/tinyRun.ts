@@ -32,6 +32,7 @@ export function tinyPlan(changes: Partial<RunPlan> = {}, recipe = "bf16"): RunPl
     schedule: makeSchedule({ kind: "cosine", learningRate: 1e-2, steps: 10 }),
     clippingThreshold: 1,
     batchSize: 4,
+    microBatches: 1,
     sequenceLength: 32,
     steps,
     checkpoints: { period: 5 },
@@ -46,7 +47,15 @@ export function tinyRun(folder: string, plan: RunPlan, events: RunEvent[] = []):
   return {
     name: "tiny",
     plan,
-    data: syntheticBatches(plan.model.vocabSize, { batchSize: plan.batchSize, windowLength: plan.sequenceLength }, 0),
+    data: syntheticBatches(
+      plan.model.vocabSize,
+      {
+        batchSize: plan.batchSize,
+        windowLength: plan.sequenceLength,
+        microBatches: plan.microBatches,
+      },
+      0,
+    ),
     folder: runFolder(folder, "run"),
     keys: { steps: plan.steps },
     stop: neverStop,

@@ -1,0 +1,55 @@
+/** Loss and gradients of a step: of its whole batch at once, or summed over micro-batches in a loop. */
+import { scan, valueAndGrad } from "../autodiff/index.ts";
+import { iota, type Tensor, treeMap, zeros } from "../core/index.ts";
+import { type LlamaBatch, type LlamaOptions, type LlamaParams, llamaLoss } from "../models/llama.ts";
+import type { Word } from "../quant/index.ts";
+
+export interface GradientOptions {
+  readonly model: Omit<LlamaOptions, "random">;
+  /** A: equal parts of the batch that are computed one after the other, so that activations of one are kept at a time. */
+  readonly microBatches: number;
+  readonly roundingSeed: number;
+  /** uint32 scalar */
+  readonly step: Tensor;
+}
+
+export interface StepGradients {
+  /** Σ weight · nll / Σ weight over the whole batch, in nats; float32. */
+  readonly loss: Tensor;
+  readonly totalWeight: Tensor;
+  /** Float32, of `loss`. */
+  readonly grads: LlamaParams;
+}
+
+/**
+ * The batch is [A·B, T]; its first B rows are the first micro-batch. Every token's loss is divided by the weight of the
+ * whole batch before it goes backward, so a token's gradient has the same bits in whatever micro-batch it lies, and only
+ * the order of float32 sums differs. (Recipes with a scale for a whole tensor take it for each micro-batch.)
+ */
+export function lossAndGradients(params: LlamaParams, batch: LlamaBatch, options: GradientOptions): StepGradients {
+  const { model, microBatches, roundingSeed: seed, step } = options;
+  const totalWeight = batch.weights.sum();
+  const divisor = totalWeight.max(1);
+  const ofPart = (part: LlamaBatch, microBatch: Word) => {
+    const random = { seed, step, microBatch };
+    const lossOf = (params: LlamaParams) => llamaLoss(params, part, { ...model, random }).lossSum.div(divisor);
+    const { value: loss, grad: grads } = valueAndGrad(lossOf)(params);
+    return { loss, grads };
+  };
+  if (microBatches === 1) return { ...ofPart(batch, 0), totalWeight };
+
+  const parts = treeMap<LlamaBatch>(
+    (x: Tensor) => x.reshape([microBatches, x.shape[0]! / microBatches, ...x.shape.slice(1)]),
+    batch,
+  );
+  const sums = scan(
+    (sum: Omit<StepGradients, "totalWeight">, { part, index }: { part: LlamaBatch; index: Tensor }) => {
+      const { loss, grads } = ofPart(part, index);
+      const added = treeMap<LlamaParams>((a: Tensor, b: Tensor) => a.add(b), sum.grads, grads);
+      return { carry: { loss: sum.loss.add(loss), grads: added }, y: {} };
+    },
+    { loss: zeros([], "float32"), grads: treeMap<LlamaParams>((p: Tensor) => zeros(p.shape, "float32"), params) },
+    { part: parts, index: iota([microBatches], 0, "uint32") },
+  );
+  return { ...sums.carry, totalWeight };
+}
