@@ -24,8 +24,11 @@ export {
   spec,
 } from "./hostArray.ts";
 export type { Emitted, Emitter, Eqn, Op, Region, VjpRule } from "./op.ts";
+export { repeat, roll, split, tile } from "./ops/arrange.ts";
 export { constant, full, iota, zeros } from "./ops/constant.ts";
+export { type Precision, reducePrecision } from "./ops/convert.ts";
 export { type DotOptions, dot } from "./ops/dot.ts";
+export { dynamicSlice, dynamicUpdateSlice } from "./ops/dynamicSlice.ts";
 export { oneHot, scatterAdd, take, takeAlong } from "./ops/gather.ts";
 export { checkpointName, optimizationBarrier, stopGradient } from "./ops/identity.ts";
 export { argMax } from "./ops/reduce.ts";

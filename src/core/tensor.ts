@@ -56,10 +56,11 @@ export class Tensor implements Spec {
   mul(other: Operand): Tensor {
     return elementwise.mul(...pair(this, other, "mul"));
   }
+  /** Of integers toward zero, and by 0 all bits set. */
   div(other: Operand): Tensor {
     return elementwise.div(...pair(this, other, "div"));
   }
-  /** Remainder with the sign of the dividend. */
+  /** Remainder with the sign of the dividend; of an integer and 0 the dividend. */
   rem(other: Operand): Tensor {
     return elementwise.rem(...pair(this, other, "rem"));
   }
@@ -173,7 +174,10 @@ export class Tensor implements Spec {
   astype(dtype: DType): Tensor {
     return convert(this, dtype);
   }
-  /** The same bits read as another dtype of the same width. */
+  /**
+   * The same bits read as another dtype. Narrower values lie along a new last dim, the low bits first (uint32[2] gives
+   * uint8[2,4]); wider ones take up the last dim.
+   */
   bitcast(dtype: DType): Tensor {
     return bitcast(this, dtype);
   }

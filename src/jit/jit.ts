@@ -114,6 +114,17 @@ export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, optio
     const beyond = donate.find((position) => !(position in args));
     if (beyond !== undefined)
       throw new UserError("E_DONATE", `${name}: donate names argument ${beyond}; the call has ${args.length}`);
+    const donated = donatedLeaves(args);
+    const seen = new Map<unknown, number>();
+    leaves.forEach(({ path, leaf }, i) => {
+      const first = seen.get(leaf) ?? i;
+      seen.set(leaf, first);
+      if (first === i || !(donated.has(i) || donated.has(first)) || !(leaf instanceof DeviceArray)) return;
+      throw new UserError(
+        "E_DONATE",
+        `${name}: arguments ${leaves[first]!.path} and ${path} are the same array, which is donated; a donated array can be passed only once`,
+      );
+    });
     for (const { path, leaf } of leaves) {
       if (leaf instanceof DeviceArray) {
         if (leaf.isLive) continue;

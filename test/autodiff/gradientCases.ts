@@ -6,15 +6,22 @@ import {
   concat,
   constant,
   dot,
+  dynamicSlice,
+  dynamicUpdateSlice,
   hostArray,
   optimizationBarrier,
   pad,
+  reducePrecision,
+  repeat,
+  roll,
   type Shape,
   scatterAdd,
+  split,
   stack,
   type Tensor,
   take,
   takeAlong,
+  tile,
   where,
 } from "../../src/core/index.ts";
 
@@ -74,6 +81,7 @@ const elementwise: GradientCase[] = [
   binary("min", (a, b) => a.min(b)),
   binary("where", (a, b) => where(a.lt(b), a.mul(2), b.mul(b))),
   unary("clamp", (x) => clamp(x, -1, 1)),
+  unary("reducePrecision", (x) => reducePrecision(x.mul(x), { exponentBits: 11, mantissaBits: 52 })),
   unary("convert", (x) => x.astype("float64").astype(x.dtype)),
 ];
 
@@ -105,6 +113,29 @@ const shaping: GradientCase[] = [
       [2, 2],
     ],
     f: (a, b) => concat([a!, b!, a!], 1).sin(),
+  },
+  {
+    name: "dynamicSlice",
+    shapes: [[4, 3]],
+    f: (x) => dynamicSlice(x!, [ids([], [9]), 1], [2, 2]).sin(),
+  },
+  {
+    name: "dynamicUpdateSlice",
+    shapes: [
+      [4, 3],
+      [2, 2],
+    ],
+    f: (x, update) => dynamicUpdateSlice(x!, update!.sin(), [ids([], [1]), 0]).mul(x!),
+  },
+  {
+    name: "split, tile, repeat and roll",
+    shapes: [[2, 4]],
+    f: (x) => {
+      const [a, b] = split(x!, 2, 1) as [Tensor, Tensor];
+      return tile(a, [1, 2])
+        .mul(repeat(b, 2, 1))
+        .mul(roll(x!, 1, 1));
+    },
   },
   { name: "stack", shapes: [[2], [2]], f: (a, b) => stack([a!, b!], 1).sin() },
 ];

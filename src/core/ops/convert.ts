@@ -2,10 +2,11 @@
 import { ShapeError } from "../../base/errors.ts";
 import { decodeArray, encodeArray } from "../codecs.ts";
 import { type DType, dtypeInfo, isInteger } from "../dtype.ts";
-import { showSpec } from "../hostArray.ts";
+import { type HostArray, type Spec, showSpec, sizeOf } from "../hostArray.ts";
 import type { Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
-import { allocate, toHostArray, toValues } from "../values.ts";
+import { allocate, generate, type NumberArray, toHostArray, toValues } from "../values.ts";
+import { checkKind, roundHalfEven } from "./elementwise.ts";
 
 const convertOp: Op<{ dtype: DType }> = {
   name: "convert",
@@ -49,24 +50,110 @@ function wrap(dtype: DType): (x: number) => number {
   return kind === "int" ? (x) => (x << 28) >> 28 : (x) => x & 15;
 }
 
+/** Values of a byte or less lie one after the other from the low bits up, in wider ones and in 4-bit pairs. */
 const bitcastOp: Op<{ dtype: DType }> = {
   name: "bitcast",
   shape: ([x], { dtype }) => {
-    if (dtypeInfo(x!.dtype).bits !== dtypeInfo(dtype).bits || x!.dtype === "bool" || dtype === "bool") {
-      throw new ShapeError(`bitcast: ${showSpec(x!)} to ${dtype} changes the width; the bits of both must be equal`);
+    if (x!.dtype === "bool" || dtype === "bool") throw new ShapeError(`bitcast: bool has no bits; got ${showSpec(x!)}`);
+    const [from, to] = [dtypeInfo(x!.dtype).bits, dtypeInfo(dtype).bits];
+    if (from === to) return [{ shape: x!.shape, dtype }];
+    if (from > to) return [{ shape: [...x!.shape, from / to], dtype }];
+    if (x!.shape.at(-1) !== to / from) {
+      throw new ShapeError(
+        `bitcast: ${to / from} values of ${x!.dtype} make one ${dtype}, so the last dim must be ${to / from}; got ${showSpec(x!)}`,
+      );
     }
-    return [{ shape: x!.shape, dtype }];
+    return [{ shape: x!.shape.slice(0, -1), dtype }];
   },
   vjp: "none",
   lower: (e, inputs, _, outputs) => e.op("stablehlo.bitcast_convert", inputs, outputs),
-  interpret: ([x], { dtype }) => {
-    const { data } = toHostArray(x!);
-    const array = dtypeInfo(dtype).array;
-    const bits = toValues({ shape: x!.shape, dtype, data: new array(data.buffer, data.byteOffset, data.length) });
-    return [isInteger(dtype) ? { ...bits, data: bits.data.map(wrap(dtype)) } : bits];
-  },
+  interpret: ([x], _, [out]) => [toValues(fromBytes(bytesOf(toHostArray(x!)), out!))],
   show: ({ dtype }) => dtype,
 };
+
+/** As they lie in a device's memory: values of 4 bits in pairs, the first in the low half. */
+function bytesOf({ dtype, data }: HostArray): Uint8Array {
+  const bytes = new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  if (dtypeInfo(dtype).bits >= 8) return bytes;
+  return Uint8Array.from(
+    { length: Math.ceil(bytes.length / 2) },
+    (_, i) => (bytes[2 * i]! & 15) | (bytes[2 * i + 1]! << 4),
+  );
+}
+
+function fromBytes(bytes: Uint8Array, { shape, dtype }: Spec): HostArray {
+  const { bits, kind, array } = dtypeInfo(dtype);
+  const data = new array(sizeOf(shape));
+  if (bits >= 8) new Uint8Array(data.buffer).set(bytes);
+  else {
+    for (let i = 0; i < data.length; i++) {
+      const nibble = (bytes[i >> 1]! >> (4 * (i & 1))) & 15;
+      data[i] = kind === "int" ? (nibble << 28) >> 28 : nibble;
+    }
+  }
+  return { shape, dtype, data };
+}
+
+export interface Precision {
+  readonly exponentBits: number;
+  /** Without the leading one. */
+  readonly mantissaBits: number;
+}
+
+const reducePrecisionOp: Op<Precision> = {
+  name: "reduce_precision",
+  shape: ([x], { exponentBits, mantissaBits }) => {
+    checkKind("reducePrecision", x!, "float");
+    if (!Number.isInteger(exponentBits) || !Number.isInteger(mantissaBits) || exponentBits < 1 || mantissaBits < 1) {
+      throw new ShapeError(
+        `reducePrecision: needs whole numbers of at least 1 bit; got ${exponentBits} and ${mantissaBits}`,
+      );
+    }
+    return [x!];
+  },
+  vjp: ({ params, cts: [ct] }) => [reducePrecision(ct!, params)],
+  lower: (e, inputs, { exponentBits, mantissaBits }, outputs) =>
+    e.op("stablehlo.reduce_precision", inputs, outputs, {
+      exponent_bits: `${exponentBits} : i32`,
+      mantissa_bits: `${mantissaBits} : i32`,
+    }),
+  interpret: ([x], params) => [generate(x!, reduceTo(x!.dtype, params, x!.data))],
+  show: ({ exponentBits, mantissaBits }) => `e${exponentBits}m${mantissaBits}`,
+};
+
+/** Exponent and mantissa bits of the floats that have arithmetic. */
+export const precisionOf: Partial<Record<DType, Precision>> = {
+  float64: { exponentBits: 11, mantissaBits: 52 },
+  float32: { exponentBits: 8, mantissaBits: 23 },
+  bfloat16: { exponentBits: 8, mantissaBits: 7 },
+  float16: { exponentBits: 5, mantissaBits: 10 },
+};
+
+const biasOf = ({ exponentBits }: Precision): number => 2 ** (exponentBits - 1) - 1;
+
+/** As XLA: the mantissa to nearest even; then beyond the largest is infinity, below the smallest normal number zero. */
+function reduceTo(dtype: DType, to: Precision, data: NumberArray): (index: number) => number {
+  const own = precisionOf[dtype]!;
+  const bias = biasOf(to);
+  return (i) => {
+    const x = data[i]!;
+    if (x === 0 || !Number.isFinite(x)) return x;
+    const quantum = 2 ** (Math.max(exponentOf(x), 1 - biasOf(own)) - to.mantissaBits);
+    const rounded = to.mantissaBits < own.mantissaBits ? roundHalfEven(x / quantum) * quantum : x;
+    if (to.exponentBits >= own.exponentBits) return rounded;
+    const exponent = exponentOf(rounded);
+    if (exponent > bias) return Math.sign(x) * Infinity;
+    return exponent <= -bias ? x * 0 : rounded;
+  };
+}
+
+const double = new DataView(new ArrayBuffer(8));
+
+/** The exponent of a float64 in binary: 0 for 1. Below the normal numbers −1023, of infinity 1024. */
+function exponentOf(x: number): number {
+  double.setFloat64(0, x);
+  return ((double.getUint16(0) >>> 4) & 0x7ff) - 1023;
+}
 
 export function convert(x: Tensor, dtype: DType): Tensor {
   return x.dtype === dtype ? x : applyOne(convertOp, [x], { dtype });
@@ -74,4 +161,9 @@ export function convert(x: Tensor, dtype: DType): Tensor {
 
 export function bitcast(x: Tensor, dtype: DType): Tensor {
   return x.dtype === dtype ? x : applyOne(bitcastOp, [x], { dtype });
+}
+
+/** x rounded to a float of fewer bits, in its own dtype. What is too small for a normal number becomes zero. @throws ShapeError */
+export function reducePrecision(x: Tensor, { exponentBits, mantissaBits }: Precision): Tensor {
+  return applyOne(reducePrecisionOp, [x], { exponentBits, mantissaBits });
 }

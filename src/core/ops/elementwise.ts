@@ -13,7 +13,7 @@ import { where } from "./select.ts";
 type Kinds = "float" | "number" | "integer" | "bits";
 
 /** Arithmetic is for 8 to 32 bits and float64: int64 would be inexact in the interpreter, narrower types have none. */
-function checkKind(name: string, x: Spec, allowed: Kinds): void {
+export function checkKind(name: string, x: Spec, allowed: Kinds): void {
   const { kind, bits } = dtypeInfo(x.dtype);
   const float = kind === "float" && bits >= 16;
   const integer = (kind === "int" || kind === "uint") && bits >= 8 && bits <= 32;

@@ -5,11 +5,14 @@ import {
   dtypes,
   type HostArray,
   isFloat,
+  type Precision,
+  reducePrecision,
+  type Tensor,
   toHostArray,
   toValues,
 } from "../../../src/core/index.ts";
 import { bits, exact } from "./compare.ts";
-import { accepts, draw, type OpCase } from "./opCase.ts";
+import { accepts, casesOf, draw, type OpCase } from "./opCase.ts";
 import { allValues, arrays, hostOf, isDenormal } from "./values.ts";
 
 /** float64 numbers a little beside the ties of every narrower float, where rounding twice would go wrong. */
@@ -56,19 +59,47 @@ export function convertCases(): OpCase[] {
   );
 }
 
-/** Every bit pattern of 16 bits and fewer, some of the others. */
+/** Every bit pattern of 16 bits and fewer, some of the others. Wider values are made of the bits of narrower ones. */
 export function bitcastCases(): OpCase[] {
   return dtypes.flatMap((from) =>
     dtypes
       .filter((to) => to !== from)
-      .map(
-        (to): OpCase => ({
+      .map((to): OpCase => {
+        const ratio = dtypeInfo(to).bits / dtypeInfo(from).bits;
+        return {
           label: `bitcast to ${to} ${from}`,
           inputs: [withoutNan(sources(from)[0]!)],
-          f: (x) => x!.bitcast(to),
+          f: (x) => (ratio > 1 ? rowsOf(x!, ratio) : x!).bitcast(to),
           rule: bits,
-        }),
-      )
+        };
+      })
       .filter(accepts),
+  );
+}
+
+/** As many of x's elements as make full rows of `size`. */
+function rowsOf(x: Tensor, size: number): Tensor {
+  const count = Math.floor(x.shape[0]! / size);
+  return x.narrow(0, 0, count * size).reshape([count, size]);
+}
+
+const precisions: readonly Precision[] = [
+  { exponentBits: 4, mantissaBits: 3 },
+  { exponentBits: 5, mantissaBits: 2 },
+  { exponentBits: 5, mantissaBits: 10 },
+  { exponentBits: 8, mantissaBits: 7 },
+  { exponentBits: 8, mantissaBits: 23 },
+  { exponentBits: 2, mantissaBits: 1 },
+  { exponentBits: 11, mantissaBits: 30 },
+];
+
+export function reducePrecisionCases(): OpCase[] {
+  return precisions.flatMap((precision) =>
+    casesOf(
+      `reducePrecision ${Object.values(precision)}`,
+      (x) => reducePrecision(x, precision),
+      (dtype) => [sources(dtype)[0]!],
+      () => bits,
+    ),
   );
 }

@@ -3,8 +3,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type Program, trace } from "../../../src/core/index.ts";
 import type { AnyOp } from "../../../src/core/op.ts";
-import { bitcastCases, convertCases } from "./convertCases.ts";
+import { bitcastCases, convertCases, reducePrecisionCases } from "./convertCases.ts";
 import { dotCases } from "./dotCases.ts";
+import { dynamicSliceCases } from "./dynamicSliceCases.ts";
 import { elementwiseCases } from "./elementwiseCases.ts";
 import { gatherCases } from "./gatherCases.ts";
 import type { OpCase } from "./opCase.ts";
@@ -27,7 +28,9 @@ export const families: Readonly<Record<string, () => OpCase[]>> = {
   "element by element": once(elementwiseCases),
   conversions: once(convertCases),
   bitcasts: once(bitcastCases),
+  "reduced precision": once(reducePrecisionCases),
   "moving, selecting and making elements": once(shapeCases),
+  "windows at running places": once(dynamicSliceCases),
   reductions: once(reduceCases),
   "rows by index": once(gatherCases),
   contractions: once(dotCases),

@@ -23,7 +23,7 @@ type Unlabelled = Pick<OpCase, "f" | "inputs">;
 const indexDtypes = dtypes.filter((dtype) => isInteger(dtype) && dtypeInfo(dtype).bits >= 8);
 
 /** Indices around the rows, and the limits of their dtype. */
-function indices(shape: Shape, rows: number): fc.Arbitrary<HostArray> {
+export function indices(shape: Shape, rows: number): fc.Arbitrary<HostArray> {
   return fc.constantFrom(...indexDtypes).chain((dtype) => {
     const { min, max } = integerRange(dtype);
     const near = fc.integer({ min: Math.max(min, -2), max: Math.min(rows + 1, max) });

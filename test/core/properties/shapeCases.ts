@@ -10,10 +10,14 @@ import {
   iota,
   optimizationBarrier,
   pad,
+  repeat,
+  roll,
   type Shape,
+  split,
   stack,
   stopGradient,
   type Tensor,
+  tile,
   where,
 } from "../../../src/core/index.ts";
 import { representable } from "../../../src/core/values.ts";
@@ -136,6 +140,26 @@ const families: Record<string, (dtype: DType) => fc.Arbitrary<Unlabelled>> = {
         interior: list.map((p) => p.interior),
         value,
       }),
+  ),
+  split: onShape(
+    shapes({ minRank: 1 }),
+    (s) => fc.nat(s.length - 1).chain((dim) => fc.record({ dim: fc.constant(dim), cut: fc.nat(s[dim]!) })),
+    (x, { dim, cut }) => concat(split(x, [cut, x.shape[dim]! - cut], dim).reverse(), dim),
+  ),
+  tile: onShape(
+    shapes({ maxRank: 3 }),
+    (s) => perDim(s, () => fc.nat(3)),
+    (x, counts) => tile(x, counts),
+  ),
+  repeat: onShape(
+    shapes({ minRank: 1, maxRank: 3 }),
+    (s) => fc.record({ dim: fc.nat(s.length - 1), count: fc.nat(3) }),
+    (x, { dim, count }) => repeat(x, count, dim),
+  ),
+  roll: onShape(
+    shapes({ minRank: 1 }),
+    (s) => fc.record({ dim: fc.nat(s.length - 1), shift: fc.integer({ min: -7, max: 7 }) }),
+    (x, { dim, shift }) => roll(x, shift, dim),
   ),
   concat: concatenations,
   stack: stacks,
