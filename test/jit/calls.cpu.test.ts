@@ -119,6 +119,7 @@ describe("donation", () => {
       );
     }
     expect(x.isLive).toBe(true);
+    x.dispose();
   });
 });
 
