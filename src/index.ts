@@ -30,6 +30,7 @@ export {
   hostArray,
   interpret,
   iota,
+  type Mesh,
   namedScope,
   type Operand,
   oneHot,
@@ -67,7 +68,9 @@ export {
   type JitOptions,
   jit,
   type OnDevice,
+  type Placing,
   putTree,
+  reshard,
 } from "./jit/index.ts";
 export {
   type LlamaBatch,
@@ -93,3 +96,12 @@ export {
   resolvePrecision,
   type Site,
 } from "./quant/index.ts";
+export {
+  mesh,
+  type Partition,
+  type PartitionTree,
+  partition,
+  replicated,
+  type Sharding,
+  withSharding,
+} from "./sharding/index.ts";

@@ -31,7 +31,7 @@ export class PjrtError extends HalfbyteError {
 }
 
 /** Stages whose frames are never the user's line; the others (nn, models, …) are code that calls them. */
-const machinery = ["base", "core", "autodiff", "lower", "jit"].map((stage) =>
+const machinery = ["base", "core", "autodiff", "sharding", "lower", "jit"].map((stage) =>
   fileURLToPath(new URL(`../${stage}/`, import.meta.url)),
 );
 

@@ -23,7 +23,7 @@ export {
   sizeOf,
   spec,
 } from "./hostArray.ts";
-export type { Emitted, Emitter, Eqn, Op, Region, VjpRule } from "./op.ts";
+export type { Emitted, Emitter, Eqn, Mesh, Op, Region, VjpRule } from "./op.ts";
 export { repeat, roll, split, tile } from "./ops/arrange.ts";
 export { constant, full, iota, zeros } from "./ops/constant.ts";
 export { type Precision, reducePrecision } from "./ops/convert.ts";

@@ -13,14 +13,25 @@ export interface Emitted extends Spec {
   readonly name: string;
 }
 
+/** Devices in a grid of named axes, the slowest axis first; `sharding` makes them. */
+export interface Mesh {
+  readonly axes: readonly { readonly name: string; readonly size: number }[];
+}
+
 /** A region of an emitted operation: block arguments in, results out. */
 export interface Region {
   readonly inputs: readonly Spec[];
   readonly body: (...args: Emitted[]) => readonly Emitted[];
+  /** One device's part of a program: it sees nothing from outside, and the partitioner leaves it alone. */
+  readonly perDevice?: boolean;
 }
 
 /** What lowering rules write to. `lower` implements it as StableHLO text. */
 export interface Emitter {
+  /** The mesh that the program is compiled for; undefined for one device. */
+  readonly mesh: Mesh | undefined;
+  /** Whether XLA's partitioner splits what is emitted now over the mesh: it can't split library calls. */
+  readonly partitioned: boolean;
   /** Emits one operation, for example `op("stablehlo.add", [a, b], [a])`. */
   op(
     name: string,

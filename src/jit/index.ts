@@ -3,4 +3,5 @@
  * functions is `interpret` of the core.
  */
 export { type Argument, type Compiled, type JitOptions, jit, type Lowered, type OnDevice } from "./jit.ts";
-export { disposeTree, fetchTree, putTree } from "./trees.ts";
+export { reshard } from "./reshard.ts";
+export { disposeTree, fetchTree, type Placing, putTree } from "./trees.ts";

@@ -3,6 +3,7 @@ import { HalfbyteError, UserError } from "../base/errors.ts";
 import {
   type HostArray,
   type MapTree,
+  type Mesh,
   type Program,
   type Spec,
   sameShape,
@@ -15,7 +16,9 @@ import {
 } from "../core/index.ts";
 import { lowerToStableHlo } from "../lower/index.ts";
 import { type Client, type CompileOptions, DeviceArray, defaultClient, type Executable, put } from "../pjrt/index.ts";
+import { meshSize, type PartitionTree, type Sharding, sameSharding } from "../sharding/index.ts";
 import { compileOptionsFor } from "./compileOptions.ts";
+import { checkPlace, type Placed, placeArguments, placeResults } from "./placement.ts";
 import { loweringFor } from "./platform.ts";
 
 /** The same tree with a DeviceArray at each Tensor. */
@@ -29,6 +32,12 @@ export interface JitOptions {
   readonly name?: string;
   readonly client?: Client;
   readonly compileOptions?: CompileOptions;
+  /** Compiles for all devices of a mesh; XLA splits the program and inserts the collectives. */
+  readonly mesh?: Mesh;
+  /** How the arguments lie on the mesh: one entry an argument, a tree of Partitions or a prefix of it (default replicated). */
+  readonly inShardings?: readonly PartitionTree[];
+  /** The same for the result. */
+  readonly outShardings?: PartitionTree;
 }
 
 export interface Lowered {
@@ -51,19 +60,31 @@ export interface Compiled<A extends readonly unknown[], R> {
   dispose(): void;
 }
 
-interface Entry<R> extends Lowered {
+interface Traced<R> extends Lowered {
   readonly result: R;
+  readonly placed: Placed | undefined;
+}
+
+interface Entry<R> extends Traced<R> {
   readonly executable: Executable;
 }
 
-/** Each donated input's output: the first free one of the same shape and dtype, which for a state is its successor. */
-function aliasesOf({ inputs, outputs }: Program, donated: ReadonlySet<number>): (number | undefined)[] {
+/**
+ * Each donated input's output: the first free one of the same shape, dtype and sharding, which for a state is its
+ * successor.
+ */
+function aliasesOf(
+  { inputs, outputs }: Program,
+  placed: Placed | undefined,
+  donated: ReadonlySet<number>,
+): (number | undefined)[] {
   const free = new Set(outputs.map((_, i) => i));
   return inputs.map((input, i) => {
     if (!donated.has(i)) return undefined;
     for (const j of free) {
       const output = outputs[j]!;
       if (output.dtype !== input.dtype || !sameShape(output.shape, input.shape)) continue;
+      if (placed && !sameSharding(placed.inputs[i]!, placed.outputs[j]!)) continue;
       free.delete(j);
       return j;
     }
@@ -75,17 +96,34 @@ export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, optio
   const { donate = [], name = f.name || "main", compileOptions = {} } = options;
   const entries = new Map<string, Promise<Entry<R>>>();
   const client = () => options.client ?? defaultClient();
+  const forMesh: CompileOptions = options.mesh
+    ? { ...compileOptions, numPartitions: meshSize(options.mesh), useShardy: true }
+    : compileOptions;
 
   const donatedLeaves = (args: readonly unknown[]): ReadonlySet<number> => {
     const flags = args.flatMap((arg, i) => treeLeaves(arg).map(() => donate.includes(i)));
     return new Set(flags.flatMap((flag, i) => (flag ? [i] : [])));
   };
 
-  const lowerTraced = async (specs: readonly unknown[]) => {
+  const lowerTraced = async (specs: readonly unknown[]): Promise<Traced<R>> => {
+    const inputs = placeArguments(specs, { name, client: client(), options });
     const { program, result } = traceFunction(f, specs);
-    const aliases = aliasesOf(program, donatedLeaves(specs));
+    const placed = inputs && { inputs, outputs: placeResults(result, { name, options }) };
+    const aliases = aliasesOf(program, placed, donatedLeaves(specs));
     const platform = await loweringFor(client());
-    return { program, result, stablehlo: lowerToStableHlo(program, { name, aliases, ...(platform && { platform }) }) };
+    const partitions = (list: readonly Sharding[]) => list.map(({ partition }) => partition);
+    const placement = placed && {
+      mesh: options.mesh!,
+      inputs: partitions(placed.inputs),
+      outputs: partitions(placed.outputs),
+    };
+    const stablehlo = lowerToStableHlo(program, {
+      name,
+      aliases,
+      ...(platform && { platform }),
+      ...(placement && { placement }),
+    });
+    return { program, result, placed, stablehlo };
   };
 
   const entryFor = (args: readonly unknown[]): Promise<Entry<R>> => {
@@ -100,7 +138,7 @@ export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, optio
     if (known !== undefined) return known;
     const entry = lowerTraced(args).then(async (lowered) => ({
       ...lowered,
-      executable: await client().compile(lowered.stablehlo, compileOptionsFor(client(), compileOptions)),
+      executable: await client().compile(lowered.stablehlo, compileOptionsFor(client(), forMesh)),
     }));
     entries.set(key, entry);
     // A failed compilation is tried again at the next call.
@@ -141,16 +179,19 @@ export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, optio
   const call = async (...args: readonly unknown[]): Promise<OnDevice<R>> => {
     const leaves = treePaths(args);
     checkArguments(args, leaves);
-    const { executable, result } = await entryFor(args);
+    const { executable, result, placed } = await entryFor(args);
     const uploads: DeviceArray[] = [];
     try {
-      const inputs = leaves.map(({ leaf }) => {
-        if (leaf instanceof DeviceArray) return leaf;
-        const uploaded = put(leaf as HostArray, client());
+      const inputs = leaves.map(({ path, leaf }, i) => {
+        if (leaf instanceof DeviceArray) {
+          checkPlace(leaf, placed?.inputs[i], `${name}: argument ${path}`);
+          return leaf;
+        }
+        const uploaded = put(leaf as HostArray, client(), placed?.inputs[i]);
         uploads.push(uploaded);
         return uploaded;
       });
-      const { outputs } = await executable.execute(inputs);
+      const { outputs } = await executable.execute(inputs, placed && { outputShardings: placed.outputs });
       // What no output took over is given up all the same.
       for (const i of donatedLeaves(args)) inputs[i]!.release(`donated to ${name}`);
       return treeUnflatten<OnDevice<R>>(result, outputs);

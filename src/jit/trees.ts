@@ -1,11 +1,31 @@
 /** Trees of arrays: to the device, to the host, and freed. */
-import { type HostArray, type MapTree, treeLeaves, treeUnflatten } from "../core/index.ts";
+import { type HostArray, type MapTree, type Mesh, treeLeaves, treeUnflatten } from "../core/index.ts";
 import { type Client, type DeviceArray, put } from "../pjrt/index.ts";
+import { type PartitionTree, partitionsFor } from "../sharding/index.ts";
 
-/** Uploads every array of a tree. The caller owns the result. */
-export async function putTree<T>(tree: T, client?: Client): Promise<MapTree<T, HostArray, DeviceArray>> {
+/** How a tree of arrays lies on a mesh: a tree of Partitions or a prefix of it. */
+export interface Placing {
+  readonly mesh: Mesh;
+  readonly shardings: PartitionTree;
+}
+
+/** Uploads every array of a tree, to one device or as `placing` says. The caller owns the result. @throws UserError */
+export async function putTree<T>(
+  tree: T,
+  client?: Client,
+  placing?: Placing,
+): Promise<MapTree<T, HostArray, DeviceArray>> {
+  const partitions = placing && partitionsFor(placing.shardings, tree, "putTree: shardings");
   const arrays: DeviceArray[] = [];
-  for (const leaf of treeLeaves<HostArray>(tree)) arrays.push(await put(leaf, client));
+  try {
+    for (const [i, leaf] of treeLeaves<HostArray>(tree).entries()) {
+      const place = placing && { mesh: placing.mesh, partition: partitions![i]! };
+      arrays.push(put(leaf, client, place));
+    }
+  } catch (error) {
+    for (const array of arrays) array.dispose();
+    throw error;
+  }
   return treeUnflatten(tree, arrays);
 }
 

@@ -15,7 +15,8 @@ import {
   toHostArray,
   type Values,
 } from "../core/index.ts";
-import type { AnyOp } from "../core/op.ts";
+import type { AnyOp, Mesh } from "../core/op.ts";
+import { type Partition, shardyMesh, shardyText } from "../sharding/index.ts";
 import { type Origin, originOf, protectOperands } from "./rounding.ts";
 
 /** Lowerings by operation that win over the operations' own; a rule may decline by returning undefined. */
@@ -26,6 +27,14 @@ export interface LoweringOptions {
   readonly platform?: LoweringTable;
   /** For each input, the output that takes over its memory, or undefined. */
   readonly aliases?: readonly (number | undefined)[];
+  /** For a program on several devices: how its inputs and outputs lie on them. */
+  readonly placement?: Placement;
+}
+
+export interface Placement {
+  readonly mesh: Mesh;
+  readonly inputs: readonly Partition[];
+  readonly outputs: readonly Partition[];
 }
 
 /** "tensor<8x512xbf16>". */
@@ -45,9 +54,13 @@ class TextEmitter implements Emitter {
   /** By the value's name. */
   private readonly origins = new Map<string, Origin>();
   private readonly platform: LoweringTable | undefined;
+  readonly mesh: Mesh | undefined;
+  partitioned: boolean;
 
-  constructor(platform: LoweringTable | undefined) {
+  constructor(platform: LoweringTable | undefined, mesh: Mesh | undefined) {
     this.platform = platform;
+    this.mesh = mesh;
+    this.partitioned = mesh !== undefined;
   }
 
   text(): string {
@@ -120,22 +133,22 @@ class TextEmitter implements Emitter {
     return program.outputs.map((t) => emitted.get(t)!);
   }
 
-  private region({ inputs, body }: Region): string {
-    const outer = this.lines;
+  private region({ inputs, body, perDevice = false }: Region): string {
+    const { lines: outer, scopes, partitioned } = this;
     this.lines = [];
-    this.scopes.push(new Map());
+    this.scopes = [...(perDevice ? [] : scopes), new Map()];
+    this.partitioned = partitioned && !perDevice;
     const id = this.next++;
     const args = inputs.map((spec, i) => ({ name: `%r${id}_${i}`, shape: spec.shape, dtype: spec.dtype }));
     const indent = this.indent;
     this.indent = `${indent}  `;
     const results = body(...args);
     const types = results.map(mlirType).join(", ");
-    this.lines.push(`${this.indent}"stablehlo.return"(${results.map((x) => x.name).join(", ")}) : (${types}) -> ()`);
+    const end = perDevice ? "sdy.return" : "stablehlo.return";
+    this.lines.push(`${this.indent}"${end}"(${results.map((x) => x.name).join(", ")}) : (${types}) -> ()`);
     const block = `${indent}^bb0${args.length ? `(${args.map((a) => `${a.name}: ${mlirType(a)}`).join(", ")})` : ""}:`;
     const text = `{\n${[block, ...this.lines].join("\n")}\n${indent}}`;
-    this.indent = indent;
-    this.scopes.pop();
-    this.lines = outer;
+    Object.assign(this, { indent, scopes, partitioned, lines: outer });
     return text;
   }
 }
@@ -143,17 +156,24 @@ class TextEmitter implements Emitter {
 /** A module with one function `main` that computes the program. */
 export function lowerToStableHlo(
   program: Program,
-  { name = "main", platform, aliases = [] }: LoweringOptions = {},
+  { name = "main", platform, aliases = [], placement }: LoweringOptions = {},
 ): string {
-  const emitter = new TextEmitter(platform);
+  const emitter = new TextEmitter(platform, placement?.mesh);
   const args = program.inputs.map((t, i) => ({ name: `%arg${i}`, shape: t.shape, dtype: t.dtype }));
   const results = emitter.inline(program, args);
-  const donated = (i: number) => (aliases[i] === undefined ? "" : ` {tf.aliasing_output = ${aliases[i]} : i32}`);
-  const parameters = args.map((arg, i) => `${arg.name}: ${mlirType(arg)}${donated(i)}`);
+  const donated = (i: number) => (aliases[i] === undefined ? [] : [`tf.aliasing_output = ${aliases[i]} : i32`]);
+  const sharded = (x: Spec, partition: Partition | undefined) =>
+    partition === undefined ? [] : [`sdy.sharding = #sdy.sharding${shardyText(partition, x.shape.length)}`];
+  const braced = (list: readonly string[]) => (list.length === 0 ? "" : ` {${list.join(", ")}}`);
+  const parameters = args.map(
+    (arg, i) => `${arg.name}: ${mlirType(arg)}${braced([...donated(i), ...sharded(arg, placement?.inputs[i])])}`,
+  );
+  const declared = results.map((x, i) => `${mlirType(x)}${braced(sharded(x, placement?.outputs[i]))}`);
   const types = results.map(mlirType).join(", ");
   return [
     `module @${name.replace(/\W/g, "_").replace(/^(?=\d|$)/, "_")} {`,
-    `  func.func public @main(${parameters.join(", ")}) -> (${types}) {`,
+    ...(placement === undefined ? [] : [`  ${shardyMesh(placement.mesh)}`]),
+    `  func.func public @main(${parameters.join(", ")}) -> (${declared.join(", ")}) {`,
     ...(emitter.text() === "" ? [] : [emitter.text()]),
     `    "func.return"(${results.map((x) => x.name).join(", ")}) : (${types}) -> ()`,
     "  }",

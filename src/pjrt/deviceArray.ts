@@ -1,7 +1,8 @@
 /** Arrays in device memory: the owner of PJRT buffers, one per device. */
 import { HalfbyteError, UserError } from "../base/errors.ts";
 import { type DType, dtypeInfo } from "../core/dtype.ts";
-import { byteLength, type HostArray, type Shape, type Spec, showSpec, sizeOf } from "../core/hostArray.ts";
+import { byteLength, type HostArray, type Shape, type Spec, sameShape, showSpec, sizeOf } from "../core/hostArray.ts";
+import { holders, pieceShape, placePiece, type Sharding } from "../sharding/index.ts";
 import { encodeStruct } from "./api.ts";
 import type { Client } from "./client.ts";
 import { structLayout } from "./layouts.ts";
@@ -10,6 +11,7 @@ import type { Pointer } from "./native.ts";
 /** What the finaliser of an array may know: no reference to the array itself. */
 interface Holding {
   readonly client: Client;
+  /** Of one device's piece. */
   readonly spec: Spec;
   readonly buffers: readonly Pointer[];
   /** Why the memory is gone; undefined while it is live. */
@@ -17,7 +19,8 @@ interface Holding {
 }
 
 /**
- * Values on one device or, under a partitioned program, one piece per device. `shape` is the shape of a piece.
+ * Values on one device or spread over several. With a sharding `shape` is that of the whole array; an array of several
+ * devices without one is a list of pieces, and `shape` is that of a piece.
  *
  * The garbage collector does not free device memory: `dispose()` (or `using`) does, or a program the array is donated to.
  */
@@ -25,14 +28,18 @@ export class DeviceArray implements Spec {
   readonly shape: Shape;
   readonly dtype: DType;
   readonly client: Client;
+  /** How the array lies on a mesh of devices; undefined on one device and for mere pieces. */
+  readonly sharding: Sharding | undefined;
   readonly #holding: Holding;
 
-  /** Takes ownership of `buffers`, one per device. Made by `put` and by executions. */
-  constructor(client: Client, spec: Spec, buffers: readonly Pointer[]) {
+  /** Takes ownership of `buffers`, one per device, each of `shape` or its piece. Made by `put` and by executions. */
+  constructor(client: Client, { shape, dtype }: Spec, buffers: readonly Pointer[], sharding?: Sharding) {
     this.client = client;
-    this.shape = spec.shape;
-    this.dtype = spec.dtype;
-    this.#holding = { client, spec: { shape: spec.shape, dtype: spec.dtype }, buffers, gone: undefined };
+    this.shape = shape;
+    this.dtype = dtype;
+    this.sharding = sharding;
+    const piece = sharding === undefined ? shape : pieceShape({ shape, dtype }, sharding);
+    this.#holding = { client, spec: { shape: piece, dtype }, buffers, gone: undefined };
     client.holdings.add(this.#holding);
     leaks.register(this, this.#holding, this.#holding);
   }
@@ -53,14 +60,32 @@ export class DeviceArray implements Spec {
     return bytesOf(this.#holding);
   }
 
-  /** Copies the values of one device to host memory; waits for the program that computes them. @throws its failure. */
-  async toHost(device = 0): Promise<HostArray> {
+  /**
+   * Copies the values to host memory: all of them, or one device's piece. Without a sharding the default is the first
+   * device's piece. Waits for the program that computes them. @throws its failure.
+   */
+  async toHost(device?: number): Promise<HostArray> {
+    const { sharding } = this;
+    if (device !== undefined || sharding === undefined) return this.#pieceToHost(device ?? 0);
+    const from = holders(sharding, this, this.buffers.length);
+    const pieces = await Promise.all(from.map((device) => this.#pieceToHost(device)));
+    if (sameShape(pieces[0]!.shape, this.shape)) return pieces[0]!;
+    const { shape, dtype } = this;
+    const whole: HostArray = { shape, dtype, data: new (dtypeInfo(dtype).array)(sizeOf(shape)) };
+    pieces.forEach((piece, i) => {
+      placePiece(whole, piece, sharding, from[i]!);
+    });
+    return whole;
+  }
+
+  async #pieceToHost(device: number): Promise<HostArray> {
     const buffers = this.buffers;
     const buffer = buffers[device];
     if (buffer === undefined) {
       throw new UserError("E_DEVICE", `${showSpec(this)} has ${buffers.length} pieces; there is no piece ${device}`);
     }
-    const { client, shape, dtype } = this;
+    const { client } = this;
+    const { shape, dtype } = this.#holding.spec;
     const data = new (dtypeInfo(dtype).array)(sizeOf(shape));
     if (data.length > 0) {
       const minorToMajor = BigInt64Array.from(shape, (_, i) => BigInt(shape.length - 1 - i));
@@ -83,7 +108,7 @@ export class DeviceArray implements Spec {
 
   /** The pieces of all devices, in device order. */
   toHostPieces(): Promise<HostArray[]> {
-    return Promise.all(this.buffers.map((_, device) => this.toHost(device)));
+    return Promise.all(this.buffers.map((_, device) => this.#pieceToHost(device)));
   }
 
   /** Frees the device memory; work in flight keeps what it needs. Again, or after donation, it does nothing. */

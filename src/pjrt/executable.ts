@@ -2,6 +2,7 @@
 import { HalfbyteError, invariant, UserError } from "../base/errors.ts";
 import { type DType, dtypeInfo, dtypes } from "../core/dtype.ts";
 import { type Spec, showSpec } from "../core/hostArray.ts";
+import { type Sharding, wholeShape } from "../sharding/index.ts";
 import { encodeStruct } from "./api.ts";
 import type { Client, Dispatched } from "./client.ts";
 import { DeviceArray } from "./deviceArray.ts";
@@ -10,6 +11,8 @@ import { addressOf, callDeleter, copyBytes, type Pointer, readString, viewAt } f
 export interface ExecuteOptions {
   /** Inputs by index that keep their memory although the program's text donates them. */
   readonly nonDonatable?: readonly number[];
+  /** How each output lies on its mesh; the arrays then have the whole shapes. */
+  readonly outputShardings?: readonly Sharding[];
 }
 
 export interface Execution {
@@ -75,7 +78,7 @@ export class Executable {
     return this.client.runStep(() => this.#dispatch(inputs, options));
   }
 
-  #dispatch(inputs: readonly DeviceArray[], { nonDonatable = [] }: ExecuteOptions): Dispatched {
+  #dispatch(inputs: readonly DeviceArray[], { nonDonatable = [], outputShardings }: ExecuteOptions): Dispatched {
     this.#assertUsable();
     const { client, numDevices } = this;
     const pieces = inputs.map((input, i) => {
@@ -112,14 +115,12 @@ export class Executable {
     } finally {
       this.#releaseDonated(inputs);
     }
-    const outputs = this.outputs.map(
-      (spec, i) =>
-        new DeviceArray(
-          client,
-          spec,
-          outputLists.map((list) => list[i]!),
-        ),
-    );
+    const outputs = this.outputs.map(({ shape, dtype }, i) => {
+      const sharding = outputShardings?.[i];
+      const whole = sharding === undefined ? shape : wholeShape(shape, sharding);
+      const buffers = outputLists.map((list) => list[i]!);
+      return new DeviceArray(client, { shape: whole, dtype }, buffers, sharding);
+    });
     return { outputs, events: [...events] };
   }
 

@@ -24,4 +24,4 @@ export {
   pluginIdentity,
 } from "./plugin.ts";
 export { isOutOfMemory, pjrtStatus } from "./status.ts";
-export { put, putReplicated, putSharded } from "./transfers.ts";
+export { checkMeshOf, put, putReplicated, putSharded } from "./transfers.ts";

@@ -2,6 +2,7 @@
 import { UserError } from "../base/errors.ts";
 import { dtypeInfo } from "../core/dtype.ts";
 import { type HostArray, hostArray, sameShape, showSpec } from "../core/hostArray.ts";
+import { meshSize, type Sharding, showMesh, splitArray } from "../sharding/index.ts";
 import { type Client, type Device, defaultClient } from "./client.ts";
 import { DeviceArray } from "./deviceArray.ts";
 import type { Pointer } from "./native.ts";
@@ -10,14 +11,27 @@ import type { Pointer } from "./native.ts";
 const copyDuringCall = 0;
 
 /**
- * Copies a host array to one device (the client's first, unless named).
- * @throws UserError where data, shape and dtype don't fit; PjrtError where the device refuses.
+ * Copies a host array to one device (the client's first, unless named), or to all of them as a sharding says.
+ * @throws UserError where data, shape and dtype don't fit or can't be split; PjrtError where the device refuses.
  */
-export function put(host: HostArray, client: Client = defaultClient(), device?: Device): DeviceArray {
-  return new DeviceArray(client, host, [upload(host, client, device ?? client.devices[0]!)]);
+export function put(host: HostArray, client: Client = defaultClient(), place?: Device | Sharding): DeviceArray {
+  if (place === undefined || !("mesh" in place))
+    return new DeviceArray(client, host, [upload(host, client, place ?? client.devices[0]!)]);
+  checkMeshOf(client, place);
+  return new DeviceArray(client, host, uploadPieces(splitArray(host, place), client), place);
 }
 
-/** One piece per device of the client, in device order: equal local shapes and dtypes. */
+/** @throws UserError where a mesh has another number of devices than the client. */
+export function checkMeshOf(client: Client, { mesh }: Pick<Sharding, "mesh">): void {
+  const [wanted, got] = [meshSize(mesh), client.devices.length];
+  if (wanted === got) return;
+  throw new UserError(
+    "E_MESH",
+    `the mesh has ${showMesh(mesh)}, the client ${got}: they must be equal; new Client({ devices: ${wanted} }) or configureDefaultClient({ devices: ${wanted} }) makes virtual ones on a CPU`,
+  );
+}
+
+/** One piece per device of the client, in device order, equal in shape and dtype, which the result has. */
 export function putSharded(pieces: readonly HostArray[], client: Client = defaultClient()): DeviceArray {
   const first = pieces[0];
   if (first === undefined || pieces.length > client.devices.length) {
@@ -31,6 +45,10 @@ export function putSharded(pieces: readonly HostArray[], client: Client = defaul
       );
     }
   }
+  return new DeviceArray(client, first, uploadPieces(pieces, client));
+}
+
+function uploadPieces(pieces: readonly HostArray[], client: Client): Pointer[] {
   const buffers: Pointer[] = [];
   try {
     pieces.forEach((piece, i) => {
@@ -40,7 +58,7 @@ export function putSharded(pieces: readonly HostArray[], client: Client = defaul
     for (const buffer of buffers) client.api.call("Buffer_Destroy", { buffer });
     throw error;
   }
-  return new DeviceArray(client, first, buffers);
+  return buffers;
 }
 
 /** The same values on the client's first `devices` devices (all, unless given). */
