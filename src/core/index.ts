@@ -29,7 +29,16 @@ export { constant, full, iota, zeros } from "./ops/constant.ts";
 export { type Precision, reducePrecision } from "./ops/convert.ts";
 export { type DotOptions, dot } from "./ops/dot.ts";
 export { dynamicSlice, dynamicUpdateSlice } from "./ops/dynamicSlice.ts";
-export { oneHot, scatterAdd, take, takeAlong } from "./ops/gather.ts";
+export {
+  type GatherOptions,
+  gather,
+  type Indices,
+  oneHot,
+  scatterAdd,
+  scatterUpdate,
+  take,
+  takeAlong,
+} from "./ops/gather.ts";
 export { checkpointName, optimizationBarrier, stopGradient } from "./ops/identity.ts";
 export { argMax } from "./ops/reduce.ts";
 export { clamp, where } from "./ops/select.ts";

@@ -8,6 +8,7 @@ import {
   dot,
   dynamicSlice,
   dynamicUpdateSlice,
+  gather,
   hostArray,
   optimizationBarrier,
   pad,
@@ -16,6 +17,7 @@ import {
   roll,
   type Shape,
   scatterAdd,
+  scatterUpdate,
   split,
   stack,
   type Tensor,
@@ -187,6 +189,20 @@ const indexing: GradientCase[] = [
     ],
     f: (target, updates) => scatterAdd(target!, ids([4], [1, 1, 0, 7]), updates!).sin(),
   },
+  {
+    name: "gather",
+    shapes: [[3, 2, 4]],
+    f: (x) => gather(x!, [ids([2, 1], [0, 5]), null, ids([3], [1, 1, 3])], { outside: "zero" }).sin(),
+  },
+  {
+    name: "scatterUpdate",
+    shapes: [
+      [3, 4],
+      [3, 5],
+    ],
+    f: (target, updates) => scatterUpdate(target!, [null, ids([5], [1, 3, 1, 9, 0])], updates!.sin()).mul(target!),
+  },
+  { name: "takeAlong of several", shapes: [[3, 4]], f: (x) => takeAlong(x!, ids([3, 2], [0, 3, 9, 1, 2, 2]), 1).sin() },
   { name: "takeAlong", shapes: [[3, 4]], f: (x) => takeAlong(x!, ids([3, 1], [0, 3, 9]), 1).sin() },
 ];
 

@@ -32,7 +32,7 @@ export const families: Readonly<Record<string, () => OpCase[]>> = {
   "moving, selecting and making elements": once(shapeCases),
   "windows at running places": once(dynamicSliceCases),
   reductions: once(reduceCases),
-  "rows by index": once(gatherCases),
+  "reading and writing by index": once(gatherCases),
   contractions: once(dotCases),
   loops: once(scanCases),
 };

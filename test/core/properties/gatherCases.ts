@@ -1,14 +1,16 @@
-/** Cases of reading and adding rows by index, with indices outside the table among them. */
+/** Cases of reading and writing by index, with indices outside among them. */
 import fc from "fast-check";
 import {
   type DType,
   dtypeInfo,
   dtypes,
+  gather,
   type HostArray,
   isInteger,
   oneHot,
   type Shape,
   scatterAdd,
+  scatterUpdate,
   sizeOf,
   type Tensor,
   take,
@@ -51,15 +53,68 @@ const scatters = (dtype: DType): fc.Arbitrary<Unlabelled> =>
     )
     .map((inputs) => ({ inputs, f: (...[target, ids, updates]: Tensor[]) => scatterAdd(target!, ids!, updates!) }));
 
+/** An array, indices for some of its dims (of shapes that broadcast), and the shape that is read. */
+const anywhere = (dtype: DType, values: typeof arrays) =>
+  fc
+    .record({ shape: shapes({ minRank: 1, maxRank: 4, minDim: 1 }), at: shapes({ maxRank: 2 }) })
+    .chain(({ shape, at }) =>
+      fc
+        .subarray(
+          shape.map((_, dim) => dim),
+          { minLength: 1 },
+        )
+        .chain((dims) =>
+          fc
+            .tuple(...dims.map((dim, i) => indices(i === 0 ? at : at.map((n) => (dim % 2 ? n : 1)), shape[dim]!)))
+            .chain((ids) => {
+              const first = dims[0]!;
+              const whole = shape.map((_, dim) => dim).filter((dim) => !dims.includes(dim));
+              const sizes = (list: readonly number[]) => list.map((dim) => shape[dim]!);
+              const window = [
+                ...sizes(whole.filter((d) => d < first)),
+                ...at,
+                ...sizes(whole.filter((d) => d > first)),
+              ];
+              return fc.record({
+                x: values(dtype, shape),
+                updates: values(dtype, window),
+                ids: fc.constant(ids),
+                listOf: fc.constant((list: readonly Tensor[]) =>
+                  shape.map((_, dim) => (dims.includes(dim) ? list[dims.indexOf(dim)]! : null)),
+                ),
+              });
+            }),
+        ),
+    );
+
+const gathers =
+  (outside: "clamp" | "zero") =>
+  (dtype: DType): fc.Arbitrary<Unlabelled> =>
+    anywhere(dtype, arrays).map(({ x, ids, listOf }) => ({
+      inputs: [x, ...ids],
+      f: (...[x, ...list]: Tensor[]) => gather(x!, listOf(list), { outside }),
+    }));
+
+const writes =
+  (f: typeof scatterAdd, values: typeof arrays) =>
+  (dtype: DType): fc.Arbitrary<Unlabelled> =>
+    anywhere(dtype, values).map(({ x, updates, ids, listOf }) => ({
+      inputs: [x, updates, ...ids],
+      f: (...[x, updates, ...list]: Tensor[]) => f(x!, listOf(list), updates!),
+    }));
+
+/** One element along the dim, or several. */
 const picks = (dtype: DType): fc.Arbitrary<Unlabelled> =>
-  shapes({ minRank: 1, maxRank: 3 }).chain((shape) =>
-    fc.nat(shape.length - 1).chain((dim) =>
-      fc.tuple(arrays(dtype, shape), indices(shape.with(dim, 1), shape[dim]!)).map((inputs) => ({
-        inputs,
-        f: (...[x, ids]: Tensor[]) => takeAlong(x!, ids!, dim),
-      })),
-    ),
-  );
+  fc
+    .record({ shape: shapes({ minRank: 1, maxRank: 3, minDim: 1 }), count: fc.constantFrom(1, 1, 3) })
+    .chain(({ shape, count }) =>
+      fc.nat(shape.length - 1).chain((dim) =>
+        fc.tuple(arrays(dtype, shape), indices(shape.with(dim, count), shape[dim]!)).map((inputs) => ({
+          inputs,
+          f: (...[x, ids]: Tensor[]) => takeAlong(x!, ids!, dim),
+        })),
+      ),
+    );
 
 const oneHots = (dtype: DType): fc.Arbitrary<Unlabelled> =>
   shapes({ maxRank: 2 }).chain((shape) =>
@@ -69,7 +124,12 @@ const oneHots = (dtype: DType): fc.Arbitrary<Unlabelled> =>
 export function gatherCases(count = 5): OpCase[] {
   return [
     ...drawnCasesOf("take", takes, () => bits, count),
-    ...drawnCasesOf("scatterAdd", scatters, sums, count),
+    ...drawnCasesOf("gather", gathers("clamp"), () => bits, count),
+    // 0 is written into the program, where it is none of float8_e8m0fnu.
+    ...drawnCasesOf("gather or zero", gathers("zero"), () => exact, 2),
+    ...drawnCasesOf("scatterAdd of rows", scatters, sums, 2),
+    ...drawnCasesOf("scatterAdd", writes(scatterAdd, ordinaryArrays), sums, count),
+    ...drawnCasesOf("scatterUpdate", writes(scatterUpdate, arrays), () => bits, count),
     ...drawnCasesOf("takeAlong", picks, () => exactButZeros, count),
     ...drawnCasesOf("oneHot", oneHots, () => exact, count),
   ];

@@ -83,22 +83,16 @@ module @embeddingLoss {
     %68 = "stablehlo.dot_general"(%67, %arg0) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}> : (tensor<6x10xf32>, tensor<10x4xf32>) -> tensor<6x4xf32>
     %69 = "stablehlo.dot_general"(%67, %0) <{dot_dimension_numbers = #stablehlo.dot<lhs_batching_dimensions = [], rhs_batching_dimensions = [], lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>]}> : (tensor<6x10xf32>, tensor<6x4xf32>) -> tensor<10x4xf32>
     %70 = "stablehlo.constant"() <{value = dense<0> : tensor<6xi32>}> : () -> tensor<6xi32>
-    %71 = "stablehlo.compare"(%arg1, %70) <{comparison_direction = #stablehlo<comparison_direction LT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<6xi32>, tensor<6xi32>) -> tensor<6xi1>
+    %71 = "stablehlo.maximum"(%arg1, %70) : (tensor<6xi32>, tensor<6xi32>) -> tensor<6xi32>
     %72 = "stablehlo.constant"() <{value = dense<9> : tensor<6xi32>}> : () -> tensor<6xi32>
-    %73 = "stablehlo.compare"(%arg1, %72) <{comparison_direction = #stablehlo<comparison_direction GT>, compare_type = #stablehlo<comparison_type SIGNED>}> : (tensor<6xi32>, tensor<6xi32>) -> tensor<6xi1>
-    %74 = "stablehlo.constant"() <{value = dense<9> : tensor<i32>}> : () -> tensor<i32>
-    %75 = "stablehlo.broadcast_in_dim"(%74) <{broadcast_dimensions = array<i64>}> : (tensor<i32>) -> tensor<6xi32>
-    %76 = "stablehlo.select"(%73, %75, %arg1) : (tensor<6xi1>, tensor<6xi32>, tensor<6xi32>) -> tensor<6xi32>
-    %77 = "stablehlo.constant"() <{value = dense<0> : tensor<i32>}> : () -> tensor<i32>
-    %78 = "stablehlo.broadcast_in_dim"(%77) <{broadcast_dimensions = array<i64>}> : (tensor<i32>) -> tensor<6xi32>
-    %79 = "stablehlo.select"(%71, %78, %76) : (tensor<6xi1>, tensor<6xi32>, tensor<6xi32>) -> tensor<6xi32>
-    %80 = "stablehlo.constant"() <{value = dense<0.0> : tensor<10x4xf32>}> : () -> tensor<10x4xf32>
-    %83 = "stablehlo.scatter"(%80, %79, %68) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
-    ^bb0(%r81_0: tensor<f32>, %r81_1: tensor<f32>):
-      %82 = "stablehlo.add"(%r81_0, %r81_1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
-      "stablehlo.return"(%82) : (tensor<f32>) -> ()
+    %73 = "stablehlo.minimum"(%71, %72) : (tensor<6xi32>, tensor<6xi32>) -> tensor<6xi32>
+    %74 = "stablehlo.constant"() <{value = dense<0.0> : tensor<10x4xf32>}> : () -> tensor<10x4xf32>
+    %77 = "stablehlo.scatter"(%74, %73, %68) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, indices_are_sorted = false, unique_indices = false}> ({
+    ^bb0(%r75_0: tensor<f32>, %r75_1: tensor<f32>):
+      %76 = "stablehlo.add"(%r75_0, %r75_1) : (tensor<f32>, tensor<f32>) -> tensor<f32>
+      "stablehlo.return"(%76) : (tensor<f32>) -> ()
     }) : (tensor<10x4xf32>, tensor<6xi32>, tensor<6x4xf32>) -> tensor<10x4xf32>
-    %84 = "stablehlo.add"(%69, %83) : (tensor<10x4xf32>, tensor<10x4xf32>) -> tensor<10x4xf32>
-    "func.return"(%35, %84) : (tensor<f32>, tensor<10x4xf32>) -> ()
+    %78 = "stablehlo.add"(%69, %77) : (tensor<10x4xf32>, tensor<10x4xf32>) -> tensor<10x4xf32>
+    "func.return"(%35, %78) : (tensor<f32>, tensor<10x4xf32>) -> ()
   }
 }
