@@ -20,15 +20,19 @@ import { faultOf, removeLeftovers, writeJson, writeWholeFolder } from "./wholeFo
 export interface CheckpointArrays<Leaf> {
   readonly params: LlamaTree<Leaf>;
   readonly optimizer: { readonly count: Leaf; readonly mu: LlamaTree<Leaf>; readonly nu: LlamaTree<Leaf> };
+  /** Where the loss is scaled: the scale (float32 scalar) and the good steps since it changed (int32 scalar). */
+  readonly lossScale?: { readonly scale: Leaf; readonly goodSteps: Leaf };
 }
 
 const progressSchema = z.object({
   format: z.literal(1),
   /** Steps done; the next one is step + 1, and data and random draws follow from it. */
   step: z.int().nonnegative(),
-  /** Steps that were skipped because something was not finite: since the last good one, and in all. */
+  /** Steps that were skipped because something was not finite, overflows apart: since the last good one, and in all. */
   skippedInARow: z.int().nonnegative(),
   skippedSteps: z.int().nonnegative(),
+  /** Steps that were skipped because a gradient overflowed float16, and the loss scale fell. */
+  overflowSteps: z.int().nonnegative().default(0),
   /** Fingerprints of what the bits of the run depend on beside its settings. */
   data: z.record(z.string(), z.union([z.string(), z.number()])),
   /** What computed it: recipe, policy and the versions of the programs. */
@@ -84,7 +88,7 @@ export async function saveCheckpoint(
   keep?: number,
 ): Promise<CheckpointPlace> {
   const path = checkpointPath(checkpoints, progress.step);
-  const { params, optimizer } = arrays;
+  const { params, optimizer, lossScale } = arrays;
   const moments = (name: string, tree: LlamaTree<DeviceArray | HostArray>) =>
     llamaToHf(tree).map(([key, leaf]) => finiteEntry(`${name}.${key}`, leaf));
   try {
@@ -99,6 +103,9 @@ export async function saveCheckpoint(
         finiteEntry("count", optimizer.count),
         ...moments("mu", optimizer.mu),
         ...moments("nu", optimizer.nu),
+        ...(lossScale
+          ? [finiteEntry("loss_scale", lossScale.scale), finiteEntry("loss_scale_good_steps", lossScale.goodSteps)]
+          : []),
       ]),
       "state.json": await writeJson(join(folder, "state.json"), { format: 1, ...progress }),
     }));
@@ -149,15 +156,21 @@ export async function loadCheckpoint(path: string, config: LlamaConfig): Promise
     checkHfTensors(config, file.tensors);
     return llamaFromHf(config, (name) => readFinite(file, name));
   });
-  const optimizer = await withFile(join(path, "optimizer.safetensors"), async (file) => {
+  const others = await withFile(join(path, "optimizer.safetensors"), async (file) => {
     const moments = async (name: string): Promise<LlamaTree<HostArray>> => {
       const arrays = new Map<string, HostArray>();
       for (const [, key] of llamaToHf(hfNames(config))) arrays.set(key, await readFinite(file, `${name}.${key}`));
       return treeMap((key: string) => arrays.get(key), hfNames(config));
     };
-    return { count: await file.read("count"), mu: await moments("mu"), nu: await moments("nu") };
+    const optimizer = { count: await file.read("count"), mu: await moments("mu"), nu: await moments("nu") };
+    if (!file.tensors.has("loss_scale")) return { optimizer };
+    const lossScale = {
+      scale: await readFinite(file, "loss_scale"),
+      goodSteps: await file.read("loss_scale_good_steps"),
+    };
+    return { optimizer, lossScale };
   });
-  return { params, optimizer, progress };
+  return { params, ...others, progress };
 }
 
 async function readFinite(file: SafetensorsFile, name: string): Promise<HostArray> {

@@ -18,6 +18,7 @@ import {
   adamwSettings,
   type Config,
   llamaConfig,
+  lossScaleSettings,
   type PartialSettings,
   precisionPlan,
   refuseChangedRun,
@@ -62,12 +63,14 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
 export function planOf(config: Config): RunPlan {
   const { data, optimizer, run, compute } = config;
   const remat = rematPolicies[compute.rematPolicy];
+  const lossScale = lossScaleSettings(config);
   const { enableCheckpointing, checkpointPeriod: period, maxNumCheckpointsToKeep: keep } = run;
   return {
     model: llamaConfig(config),
     precision: precisionPlan(config),
     ...(remat && { remat }),
     optimizer: adamwSettings(config),
+    ...(lossScale && { lossScale }),
     schedule: optimizer.schedule,
     clippingThreshold: optimizer.gradientClippingThreshold,
     batchSize: data.perDeviceBatchSize,

@@ -50,6 +50,17 @@ const rules: readonly EffectRule[] = [
       lr_schedule_type === "wsd" ? undefined : `it belongs to lr_schedule_type=wsd, not ${lr_schedule_type}`,
   },
   {
+    keys: [
+      "initial_loss_scale",
+      "min_loss_scale",
+      "loss_scale_growth_factor",
+      "loss_scale_growth_interval",
+      "loss_scale_backoff_factor",
+    ],
+    without: ({ dtype }) =>
+      dtype === "float16" ? undefined : `only dtype=float16 scales the loss; ${dtype} has the range of float32`,
+  },
+  {
     keys: ["checkpoint_period", "max_num_checkpoints_to_keep"],
     without: ({ enable_checkpointing }) => (enable_checkpointing ? undefined : "enable_checkpointing=false saves none"),
   },

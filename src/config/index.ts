@@ -18,5 +18,5 @@ export {
   resumableKeys,
   showConfig,
 } from "./show.ts";
-export { adamwSettings, llamaConfig, precisionPlan } from "./stages.ts";
+export { adamwSettings, llamaConfig, lossScaleSettings, precisionPlan } from "./stages.ts";
 export { knownKey } from "./unknownKey.ts";

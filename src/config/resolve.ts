@@ -158,11 +158,14 @@ function refuseContradictions(settings: Settings): void {
   if (settings.dataset_type === "text" && settings.dataset_path === "") {
     fail("dataset_path is missing: set it to a text file, a folder or a pattern, or set dataset_type=synthetic");
   }
-  if (settings.dtype === "float32" && settings.quantization !== "none") {
+  const { dtype, quantization, initial_loss_scale: initial, min_loss_scale: minimum } = settings;
+  if (dtype !== "bfloat16" && quantization !== "none") {
     fail(
-      `quantization=${settings.quantization} with dtype=float32: recipes compute in BF16; set dtype=bfloat16, or quantization=none for FP32`,
+      `quantization=${quantization} with dtype=${dtype}: recipes compute in BF16; set dtype=bfloat16, or quantization=none for ${dtype}`,
     );
   }
+  if (initial < minimum)
+    fail(`initial_loss_scale=${initial} is below min_loss_scale=${minimum}: raise one, or lower the other`);
   const { warmup_steps_fraction: warmup, wsd_decay_steps_fraction: decay } = settings;
   if (settings.lr_schedule_type === "wsd" && warmup + decay > 1) {
     fail(

@@ -38,4 +38,5 @@ export const aliases: Readonly<Record<string, SettingKey>> = {
   base_num_decoder_layers: "num_decoder_layers",
   base_num_query_heads: "num_query_heads",
   base_num_kv_heads: "num_kv_heads",
+  loss_scale_window: "loss_scale_growth_interval",
 };

@@ -1,6 +1,6 @@
 /** What the configuration says to each stage, in that stage's own terms. */
 import type { LlamaConfig } from "../models/llama.ts";
-import { type AdamWSettings, makeSchedule, type Schedule } from "../optim/index.ts";
+import { type AdamWSettings, type LossScaleSettings, makeSchedule, type Schedule } from "../optim/index.ts";
 import { isQuantized, type PrecisionPlan, recipeByName, resolvePrecision } from "../quant/index.ts";
 import type { Config } from "./resolve.ts";
 import type { Settings } from "./schema.ts";
@@ -75,4 +75,16 @@ export function scheduleOf(
 
 export function adamwSettings({ optimizer }: Config): AdamWSettings {
   return { b1: optimizer.adamB1, b2: optimizer.adamB2, eps: optimizer.adamEps, weightDecay: optimizer.adamWeightDecay };
+}
+
+/** How the loss is scaled, where the dtype needs it. */
+export function lossScaleSettings({ optimizer, compute }: Config): LossScaleSettings | undefined {
+  if (compute.dtype !== "float16") return undefined;
+  return {
+    initial: optimizer.initialLossScale,
+    minimum: optimizer.minLossScale,
+    growthFactor: optimizer.lossScaleGrowthFactor,
+    backoffFactor: optimizer.lossScaleBackoffFactor,
+    growthInterval: optimizer.lossScaleGrowthInterval,
+  };
 }

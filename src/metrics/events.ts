@@ -36,6 +36,8 @@ export type RunEvent =
   | {
       readonly type: "skip";
       readonly step: number;
+      /** "overflow": of float16 at its loss scale, which falls; such steps don't count in `skippedInARow`. */
+      readonly reason: "not finite" | "overflow";
       readonly skippedInARow: number;
       /** Names of what was not finite. */
       readonly tensors: readonly string[];

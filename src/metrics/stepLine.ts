@@ -16,11 +16,13 @@ export interface StepRecord {
   /** Global norm before clipping. */
   readonly gradNorm: number;
   readonly learningRate: number;
+  /** What the loss was multiplied by on its way backward; absent where it is not. */
+  readonly lossScale?: number;
 }
 
 /** What is logged of a step that processed `validTokens` in `seconds`. */
 export function stepRecord(
-  measured: Pick<StepRecord, "step" | "seconds" | "validTokens" | "loss" | "gradNorm" | "learningRate">,
+  measured: Pick<StepRecord, "step" | "seconds" | "validTokens" | "loss" | "gradNorm" | "learningRate" | "lossScale">,
   flopsPerToken: number,
   devices = 1,
 ): StepRecord {
@@ -40,6 +42,7 @@ export function stepLine(record: StepRecord, secondsLeft?: number): string {
     `grad_norm: ${record.gradNorm.toFixed(3)}`,
     `lr: ${record.learningRate.toExponential(3)}`,
   ];
+  if (record.lossScale !== undefined) parts.push(`loss_scale: ${record.lossScale}`);
   if (secondsLeft !== undefined && Number.isFinite(secondsLeft)) parts.push(`left: ${formatDuration(secondsLeft)}`);
   return parts.join(", ");
 }

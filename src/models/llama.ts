@@ -31,7 +31,7 @@ export interface LlamaConfig {
   readonly normEps: number;
   readonly tieEmbeddings: boolean;
   /** Dtype of activations and GEMM operands; parameters are float32. */
-  readonly dtype: "bfloat16" | "float32";
+  readonly dtype: "bfloat16" | "float16" | "float32";
 }
 
 export interface LlamaBlock<Leaf> {

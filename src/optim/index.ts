@@ -4,6 +4,7 @@
  */
 export { type AdamW, type AdamWSettings, type AdamWState, type AdamWUpdate, adamw } from "./adamw.ts";
 export { type ClippedGradient, clipByGlobalNorm } from "./clip.ts";
+export { type LossScaleSettings, type LossScaleState, nextLossScale } from "./lossScale.ts";
 export {
   type DecayStyle,
   decayStyles,
@@ -14,4 +15,3 @@ export {
   type ScheduleSettings,
   scheduleKinds,
 } from "./schedule.ts";
-export { selectTree } from "./selectTree.ts";

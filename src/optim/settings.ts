@@ -42,4 +42,31 @@ export const optimizerSettings = z.object({
   gradient_accumulation_steps: whole(1)
     .default(1)
     .describe("Micro-batches of per_device_batch_size sequences whose gradients are summed before an update"),
+  initial_loss_scale: z
+    .number()
+    .gt(0)
+    .max(2 ** 40)
+    .default(65536)
+    .describe("dtype=float16: what the loss is multiplied by at first, so that small gradients don't vanish"),
+  min_loss_scale: z
+    .number()
+    .gt(0)
+    .max(2 ** 40)
+    .default(1)
+    .describe("dtype=float16: the loss scale does not fall below; an overflow there counts for max_skipped_steps"),
+  loss_scale_growth_factor: z
+    .number()
+    .gt(1)
+    .max(2 ** 16)
+    .default(2)
+    .describe("dtype=float16: the loss scale is multiplied by this after loss_scale_growth_interval good steps"),
+  loss_scale_growth_interval: whole(1)
+    .default(2000)
+    .describe("dtype=float16: good steps in a row after which the loss scale grows"),
+  loss_scale_backoff_factor: z
+    .number()
+    .gt(0)
+    .lt(1)
+    .default(0.5)
+    .describe("dtype=float16: the loss scale is multiplied by this where gradients overflow, and the step is skipped"),
 });

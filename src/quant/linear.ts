@@ -29,17 +29,19 @@ interface Residuals {
   readonly weight?: Prepared;
 }
 
+const computeDTypes: ReadonlySet<DType> = new Set(["bfloat16", "float16", "float32"]);
+
 /**
- * x [..., in] (bfloat16 or float32, the compute dtype) times w [out, in] (float32 or the compute dtype): [..., out] in x's
+ * x [..., in] (bfloat16, float16 or float32, the compute dtype) times w [out, in] (float32 or the compute dtype): [..., out] in x's
  * dtype. dx has x's dtype, dw that of w; both products are summed in float32 and rounded once. Leading dims of x count as
  * tokens. Remat policies can keep "linear_input" and "quantization". @throws ShapeError, UserError
  */
 export function linear(x: Tensor, w: Tensor, site: Site): Tensor {
   const inner = x.shape.at(-1);
-  const dtypesFit = (x.dtype === "bfloat16" || x.dtype === "float32") && (w.dtype === "float32" || w.dtype === x.dtype);
+  const dtypesFit = computeDTypes.has(x.dtype) && (w.dtype === "float32" || w.dtype === x.dtype);
   if (w.rank !== 2 || inner === undefined || inner !== w.shape[1] || !dtypesFit) {
     throw new ShapeError(
-      `linear: x is ${showSpec(x)}, w is ${showSpec(w)}; x must be [..., in] in bfloat16 or float32, w [out, in] in float32 or x's dtype`,
+      `linear: x is ${showSpec(x)}, w is ${showSpec(w)}; x must be [..., in] in ${[...computeDTypes].join(" or ")}, w [out, in] in float32 or x's dtype`,
     );
   }
   const rule = customVjp<[Tensor, Tensor], Tensor, Residuals>({

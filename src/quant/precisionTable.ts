@@ -14,8 +14,13 @@ export interface TableOptions {
   /** Rows of x: batch × sequence length of a micro-batch. */
   readonly tokens: number;
   /** The compute dtype, which plain operands have. */
-  readonly dtype: "bfloat16" | "float32";
+  readonly dtype: ComputeDType;
 }
+
+export type ComputeDType = keyof typeof plainNames;
+
+/** What an operand is called that is not quantized. */
+const plainNames = { bfloat16: "bf16", float16: "fp16", float32: "fp32" } as const;
 
 export interface PrecisionRow {
   /** The block, or the first and last of a run of blocks that compute alike. */
@@ -65,8 +70,8 @@ const content = (rows: readonly PrecisionRow[]): string =>
   JSON.stringify(rows.map(({ firstLayer, lastLayer, ...rest }) => rest));
 
 /** The operands of a GEMM and its rotation in a few words. */
-export function describeGemm({ left, right, rotation }: GemmSpec, dtype: "bfloat16" | "float32" = "bfloat16"): string {
-  const plain = dtype === "bfloat16" ? "bf16" : "fp32";
+export function describeGemm({ left, right, rotation }: GemmSpec, dtype: ComputeDType = "bfloat16"): string {
+  const plain = plainNames[dtype];
   const operand = (spec: OperandSpec) =>
     spec.element === "plain"
       ? plain

@@ -5,7 +5,7 @@ import { policyNames, recipeNames } from "./recipe.ts";
 
 export const precisionSettings = z.object({
   dtype: z
-    .enum(["bfloat16", "float32"])
+    .enum(["bfloat16", "float16", "float32"])
     .default("bfloat16")
     .describe("Activations and matrix products; master weights, gradients and moments are FP32 in any case"),
   quantization: z

@@ -1,6 +1,6 @@
 /** Loss and gradients of a step: of its whole batch at once, or summed over micro-batches in a loop. */
 import { scan, valueAndGrad } from "../autodiff/index.ts";
-import { iota, type Tensor, treeMap, zeros } from "../core/index.ts";
+import { full, iota, type Tensor, treeMap, zeros } from "../core/index.ts";
 import { type LlamaBatch, type LlamaOptions, type LlamaParams, llamaLoss } from "../models/llama.ts";
 import type { Word } from "../quant/index.ts";
 
@@ -11,6 +11,8 @@ export interface GradientOptions {
   readonly roundingSeed: number;
   /** uint32 scalar */
   readonly step: Tensor;
+  /** Float32 scalar: multiplies the loss on its way backward, and is divided out of the gradients. */
+  readonly lossScale?: Tensor;
 }
 
 export interface StepGradients {
@@ -27,23 +29,36 @@ export interface StepGradients {
  * the order of float32 sums differs. (Recipes with a scale for a whole tensor take it for each micro-batch.)
  */
 export function lossAndGradients(params: LlamaParams, batch: LlamaBatch, options: GradientOptions): StepGradients {
-  const { model, microBatches, roundingSeed: seed, step } = options;
   const totalWeight = batch.weights.sum();
-  const divisor = totalWeight.max(1);
-  const ofPart = (part: LlamaBatch, microBatch: Word) => {
+  const { loss, grads } = summedGradients(params, batch, totalWeight.max(1), options);
+  const { lossScale } = options;
+  if (lossScale === undefined) return { loss, totalWeight, grads };
+  const unscale = full([], 1, "float32").div(lossScale);
+  return { loss, totalWeight, grads: treeMap<LlamaParams>((g: Tensor) => g.mul(unscale), grads) };
+}
+
+type Summed = Omit<StepGradients, "totalWeight">;
+
+/** The gradients are of `lossScale` times the loss. */
+function summedGradients(params: LlamaParams, batch: LlamaBatch, divisor: Tensor, options: GradientOptions): Summed {
+  const { model, microBatches, roundingSeed: seed, step, lossScale } = options;
+  const ofPart = (part: LlamaBatch, microBatch: Word): Summed => {
     const random = { seed, step, microBatch };
-    const lossOf = (params: LlamaParams) => llamaLoss(params, part, { ...model, random }).lossSum.div(divisor);
-    const { value: loss, grad: grads } = valueAndGrad(lossOf)(params);
+    const lossOf = (params: LlamaParams) => {
+      const loss = llamaLoss(params, part, { ...model, random }).lossSum.div(divisor);
+      return { value: lossScale === undefined ? loss : loss.mul(lossScale), aux: loss };
+    };
+    const { aux: loss, grad: grads } = valueAndGrad(lossOf, { aux: true })(params);
     return { loss, grads };
   };
-  if (microBatches === 1) return { ...ofPart(batch, 0), totalWeight };
+  if (microBatches === 1) return ofPart(batch, 0);
 
   const parts = treeMap<LlamaBatch>(
     (x: Tensor) => x.reshape([microBatches, x.shape[0]! / microBatches, ...x.shape.slice(1)]),
     batch,
   );
   const sums = scan(
-    (sum: Omit<StepGradients, "totalWeight">, { part, index }: { part: LlamaBatch; index: Tensor }) => {
+    (sum: Summed, { part, index }: { part: LlamaBatch; index: Tensor }) => {
       const { loss, grads } = ofPart(part, index);
       const added = treeMap<LlamaParams>((a: Tensor, b: Tensor) => a.add(b), sum.grads, grads);
       return { carry: { loss: sum.loss.add(loss), grads: added }, y: {} };
@@ -51,5 +66,5 @@ export function lossAndGradients(params: LlamaParams, batch: LlamaBatch, options
     { loss: zeros([], "float32"), grads: treeMap<LlamaParams>((p: Tensor) => zeros(p.shape, "float32"), params) },
     { part: parts, index: iota([microBatches], 0, "uint32") },
   );
-  return { ...sums.carry, totalWeight };
+  return sums.carry;
 }

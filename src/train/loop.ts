@@ -9,12 +9,12 @@ import { learningRate } from "../optim/index.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
 import type { Evaluation, Evaluator } from "./evaluate.ts";
 import type { RunPlan } from "./plan.ts";
-import { explainSkip } from "./skippedStep.ts";
+import { explainOverflow, explainSkip } from "./skippedStep.ts";
 import type { TrainState } from "./state.ts";
 import type { StepMetrics, TrainStep } from "./step.ts";
 import type { StopRequest } from "./stop.ts";
 
-export type Done = Pick<Progress, "step" | "skippedInARow" | "skippedSteps">;
+export type Done = Pick<Progress, "step" | "skippedInARow" | "skippedSteps" | "overflowSteps">;
 
 /** The state lies here from step to step, so that whoever frees it finds the newest. */
 export interface StateHolder {
@@ -124,20 +124,31 @@ async function finishStep(
   const { loss, end } = await result;
   const gradNorm = await scalarOf(metrics.gradNorm);
   const finite = await scalarOf(metrics.finite);
-  const measured = { step, seconds: lap(end), validTokens: batch.validTokens, loss, gradNorm };
+  const lossScale = metrics.lossScale && (await scalarOf(metrics.lossScale));
+  const scaled = lossScale === undefined ? {} : { lossScale };
+  const measured = { step, seconds: lap(end), validTokens: batch.validTokens, loss, gradNorm, ...scaled };
   const record = stepRecord({ ...measured, learningRate: learningRate(plan.schedule, step) }, flopsPerToken);
   emit({ type: "step", ...record });
   const norms = finite ? undefined : await metrics.tensorNorms.toHost();
   disposeTree(metrics);
   if (norms === undefined) return { ...before, step, skippedInARow: 0 };
+  const data = norms.data as Float32Array;
+  const { params } = holder.state;
+  const { minimum = 0, backoffFactor = 1 } = plan.lossScale ?? {};
+  if (lossScale !== undefined && lossScale > minimum && Number.isFinite(loss)) {
+    const nextScale = Math.max(minimum, lossScale * backoffFactor);
+    const overflow = explainOverflow(step, { lossScale, nextScale }, data, params);
+    emit({ type: "skip", step, reason: "overflow", skippedInARow: before.skippedInARow, ...overflow });
+    return { ...before, step, overflowSteps: before.overflowSteps + 1 };
+  }
 
   const skippedInARow = before.skippedInARow + 1;
-  const { tensors, message } = await explainSkip(step, loss, norms.data as Float32Array, holder.state.params);
-  emit({ type: "skip", step, skippedInARow, tensors, message });
+  const { tensors, message } = await explainSkip(step, loss, data, params);
+  emit({ type: "skip", step, reason: "not finite", skippedInARow, tensors, message });
   if (skippedInARow >= plan.maxSkippedSteps) {
     throw new HalfbyteError("E_NOT_FINITE", `${skippedInARow} steps in a row were not finite; ${message}`);
   }
-  return { step, skippedInARow, skippedSteps: before.skippedSteps + 1 };
+  return { ...before, step, skippedInARow, skippedSteps: before.skippedSteps + 1 };
 }
 
 async function validate(

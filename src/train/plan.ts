@@ -2,7 +2,7 @@
 
 import type { RematPolicy } from "../autodiff/index.ts";
 import { type LlamaConfig, llamaModules, llamaShapes } from "../models/llama.ts";
-import type { AdamWSettings, Schedule } from "../optim/index.ts";
+import type { AdamWSettings, LossScaleSettings, Schedule } from "../optim/index.ts";
 import type { LinearShape, PrecisionPlan } from "../quant/index.ts";
 
 export interface RunPlan {
@@ -12,6 +12,8 @@ export interface RunPlan {
   /** What a block keeps for the backward pass; absent: everything. */
   readonly remat?: RematPolicy;
   readonly optimizer: AdamWSettings;
+  /** For float16; absent: the loss is not scaled. */
+  readonly lossScale?: LossScaleSettings;
   /** Step n, from 1, uses `learningRate(schedule, n)`. */
   readonly schedule: Schedule;
   /** Largest global gradient norm; 0 for no clipping. */

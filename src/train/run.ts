@@ -107,7 +107,7 @@ interface RunContext extends RunInput {
 async function train(run: RunContext): Promise<RunOutcome> {
   const { plan, resume, client, stop, emit } = run;
   const peak = await machinePeak(client);
-  const done: Done = resume?.progress ?? { step: 0, skippedInARow: 0, skippedSteps: 0 };
+  const done: Done = resume?.progress ?? { step: 0, skippedInARow: 0, skippedSteps: 0, overflowSteps: 0 };
   emit({
     type: "start",
     step: done.step,
@@ -118,10 +118,11 @@ async function train(run: RunContext): Promise<RunOutcome> {
     precision: precisionLines(plan),
   });
   const model: LlamaOptions = { config: plan.model, precision: plan.precision.precision };
-  const { optimizer, clippingThreshold, seeds, remat, microBatches } = plan;
+  const { optimizer, clippingThreshold, seeds, remat, microBatches, lossScale } = plan;
   const settings = {
     ...model,
     ...(remat && { remat }),
+    ...(lossScale && { lossScale }),
     optimizer,
     clippingThreshold,
     roundingSeed: seeds.rounding,
@@ -147,9 +148,8 @@ async function train(run: RunContext): Promise<RunOutcome> {
 }
 
 async function firstState({ plan, resume, client }: RunContext): Promise<TrainState<DeviceArray>> {
-  const host = resume
-    ? { params: resume.params, optimizer: resume.optimizer }
-    : initialState(plan.model, plan.seeds.initWeights);
+  const { params, optimizer, lossScale } = resume ?? initialState(plan.model, plan.seeds.initWeights, plan.lossScale);
+  const host = { params, optimizer, ...(lossScale && { lossScale }) };
   return (await putTree(host, client)) as TrainState<DeviceArray>;
 }
 

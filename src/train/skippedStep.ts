@@ -11,6 +11,21 @@ export interface SkippedStep {
   readonly message: string;
 }
 
+/** A step whose gradients were too large for float16 at its loss scale: no fault of the run. */
+export function explainOverflow(
+  step: number,
+  { lossScale, nextScale }: { readonly lossScale: number; readonly nextScale: number },
+  norms: ArrayLike<number>,
+  params: LlamaTree<unknown>,
+): SkippedStep {
+  const tensors = treePaths(params).flatMap(({ path }, i) => (Number.isFinite(norms[i]) ? [] : [hfName(path) ?? path]));
+  const which = tensors.length === 1 ? `the gradient of ${tensors[0]}` : `the gradients of ${tensors.length} tensors`;
+  return {
+    tensors,
+    message: `step ${step} is skipped: ${which} overflowed float16 at loss_scale ${lossScale}, which falls to ${nextScale}`,
+  };
+}
+
 /** Above this a weight is as good as infinite: its square overflows float32. */
 const hugeWeight = 2 ** 64;
 

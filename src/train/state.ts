@@ -3,6 +3,7 @@ import { type HostArray, hostArray, type Spec, type Tensor, treeMap } from "../c
 import { hashInts, hashString, mix32 } from "../data/hash.ts";
 import { llamaSpecs } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
+import type { LossScaleSettings, LossScaleState } from "../optim/index.ts";
 
 export interface OptimizerState<Leaf> {
   /** int32 scalar: updates made; skipped steps do not count. */
@@ -15,6 +16,8 @@ export interface OptimizerState<Leaf> {
 export interface TrainState<Leaf = Tensor> {
   readonly params: LlamaTree<Leaf>;
   readonly optimizer: OptimizerState<Leaf>;
+  /** Where the loss is scaled. */
+  readonly lossScale?: LossScaleState<Leaf>;
 }
 
 const initialStd = 0.02;
@@ -23,14 +26,22 @@ const initialStd = 0.02;
  * The state before the first step, a function of the model and the seed alone. Matrices are normal with standard
  * deviation 0.02, those that write to the residual stream (o, down) divided by sqrt(2·layers); norm weights are 1.
  */
-export function initialState(config: LlamaConfig, seed: number): TrainState<HostArray> {
+export function initialState(config: LlamaConfig, seed: number, lossScale?: LossScaleSettings): TrainState<HostArray> {
   const specs = llamaSpecs(config);
   const params = treeMap<LlamaTree<HostArray>>(
     (spec: Spec, path: string) => initialTensor(spec, path, seed, config),
     specs,
   );
   const zeros = () => treeMap<LlamaTree<HostArray>>(zeroArray, specs);
-  return { params, optimizer: { count: hostArray([], "int32", new Int32Array(1)), mu: zeros(), nu: zeros() } };
+  const optimizer = { count: hostArray([], "int32", new Int32Array(1)), mu: zeros(), nu: zeros() };
+  return { params, optimizer, ...(lossScale && { lossScale: initialLossScale(lossScale) }) };
+}
+
+function initialLossScale({ initial }: LossScaleSettings): LossScaleState<HostArray> {
+  return {
+    scale: hostArray([], "float32", Float32Array.of(initial)),
+    goodSteps: hostArray([], "int32", new Int32Array(1)),
+  };
 }
 
 function zeroArray({ shape }: Spec): HostArray {

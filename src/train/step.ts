@@ -1,8 +1,9 @@
 /** One training step as a pure function of Tensors: loss, gradient, clipping, AdamW. It is compiled whole. */
 import type { RematPolicy } from "../autodiff/index.ts";
+import { invariant } from "../base/errors.ts";
 import { full, namedScope, type Tensor } from "../core/index.ts";
 import type { LlamaConfig, LlamaOptions } from "../models/llama.ts";
-import { type AdamWSettings, adamw, clipByGlobalNorm } from "../optim/index.ts";
+import { type AdamWSettings, adamw, clipByGlobalNorm, type LossScaleSettings, nextLossScale } from "../optim/index.ts";
 import { lossAndGradients } from "./gradients.ts";
 import type { TrainState } from "./state.ts";
 
@@ -11,6 +12,8 @@ export interface StepOptions {
   readonly precision: LlamaOptions["precision"];
   readonly remat?: RematPolicy;
   readonly optimizer: AdamWSettings;
+  /** For float16; the state then has a `lossScale`. */
+  readonly lossScale?: LossScaleSettings;
   /** Largest global gradient norm; 0 for no clipping. */
   readonly clippingThreshold: number;
   /** Decides the draws of stochastic rounding, with the step's number and the micro-batch's. */
@@ -44,6 +47,8 @@ export interface StepMetrics {
   readonly gradNorm: Tensor;
   /** bool: loss and gradients are finite. Where not, the new state is the old one, bit by bit. */
   readonly finite: Tensor;
+  /** The scale this step used, float32; absent where the loss is not scaled. */
+  readonly lossScale?: Tensor;
   /** Gradient norm of each tensor in the order of `treePaths(params)`: says which one is not finite. */
   readonly tensorNorms: Tensor;
 }
@@ -59,25 +64,27 @@ export function makeTrainStep(options: StepOptions): TrainStep {
   const { config, precision, remat, clippingThreshold, roundingSeed, microBatches = 1 } = options;
   const optimizer = adamw(options.optimizer);
 
-  return ({ params, optimizer: moments }, batch, { learningRate, step }) => {
+  return ({ params, optimizer: moments, lossScale }, batch, { learningRate, step }) => {
+    invariant((lossScale === undefined) === (options.lossScale === undefined), "loss scale of settings and of state");
     const { tokens, targets } = batch;
     const weights = batch.weights ?? full(tokens.shape, 1, "float32");
     const model = { config, precision, ...(remat && { remat }) };
     const { loss, totalWeight, grads } = lossAndGradients(
       params,
       { tokens, targets, weights },
-      { model, microBatches, roundingSeed, step },
+      { model, microBatches, roundingSeed, step, ...(lossScale && { lossScale: lossScale.scale }) },
     );
 
-    const { clipped, finite, next } = namedScope("optimizer", () => {
+    return namedScope("optimizer", () => {
       const clipped = namedScope("clip", () => clipByGlobalNorm(grads, clippingThreshold));
-      const finite = clipped.finite.and(loss.isFinite());
-      const update = { grads: clipped.grads, state: moments, params, learningRate, finite };
-      return { clipped, finite, next: optimizer.update(update) };
+      const lossIsFinite = loss.isFinite();
+      const finite = clipped.finite.and(lossIsFinite);
+      const next = optimizer.update({ grads: clipped.grads, state: moments, params, learningRate, finite });
+      const state = { params: next.params, optimizer: next.state };
+      const metrics = { loss, totalWeight, gradNorm: clipped.norm, finite, tensorNorms: clipped.tensorNorms };
+      if (lossScale === undefined || options.lossScale === undefined) return { state, metrics };
+      const nextScale = nextLossScale(options.lossScale, lossScale, { lossIsFinite, allFinite: finite });
+      return { state: { ...state, lossScale: nextScale }, metrics: { ...metrics, lossScale: lossScale.scale } };
     });
-    return {
-      state: { params: next.params, optimizer: next.state },
-      metrics: { loss, totalWeight, gradNorm: clipped.norm, finite, tensorNorms: clipped.tensorNorms },
-    };
   };
 }

@@ -19,6 +19,7 @@ const progress = (step: number): Progress => ({
   step,
   skippedInARow: 1,
   skippedSteps: 2,
+  overflowSteps: 3,
   data: { tokens: "abc" },
   provenance: { recipe: "bf16" },
 });

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { type HostArray, hostArray, interpret, type Tensor, treeLeaves } from "../../src/core/index.ts";
 import { jit } from "../../src/jit/index.ts";
-import { type AdamWSettings, type AdamWState, adamw, clipByGlobalNorm, selectTree } from "../../src/optim/index.ts";
+import { type AdamWSettings, type AdamWState, adamw, clipByGlobalNorm } from "../../src/optim/index.ts";
+import { selectTree } from "../../src/optim/selectTree.ts";
 import { fetchAndFree } from "../fetchAndFree.ts";
 import { bitsOf, floats, scalarOf, valuesOf } from "./floats.ts";
 
