@@ -43,6 +43,7 @@ export { checkpointName, optimizationBarrier, stopGradient } from "./ops/identit
 export { argMax } from "./ops/reduce.ts";
 export { clamp, where } from "./ops/select.ts";
 export { concat, pad, stack } from "./ops/shape.ts";
+export { argsort, type SortOptions, sort, sortPairs, topK } from "./ops/sort.ts";
 export { makeProgram, type Program, showProgram } from "./program.ts";
 export { atScope, currentScope, inPass, namedScope, parseScope, type Scope, showScope } from "./scope.ts";
 export { apply, applyOne, type Operand, parameter, Tensor } from "./tensor.ts";

@@ -18,12 +18,15 @@ import {
   type Shape,
   scatterAdd,
   scatterUpdate,
+  sort,
+  sortPairs,
   split,
   stack,
   type Tensor,
   take,
   takeAlong,
   tile,
+  topK,
   where,
 } from "../../src/core/index.ts";
 
@@ -203,6 +206,19 @@ const indexing: GradientCase[] = [
     f: (target, updates) => scatterUpdate(target!, [null, ids([5], [1, 3, 1, 9, 0])], updates!.sin()).mul(target!),
   },
   { name: "takeAlong of several", shapes: [[3, 4]], f: (x) => takeAlong(x!, ids([3, 2], [0, 3, 9, 1, 2, 2]), 1).sin() },
+  { name: "sort", shapes: [[3, 4]], f: (x) => sort(x!, 0, { descending: true }).sin() },
+  {
+    name: "sortPairs",
+    shapes: [
+      [2, 4],
+      [2, 4],
+    ],
+    f: (keys, x) => {
+      const sorted = sortPairs(keys!, [x!], 1);
+      return sorted.values[0]!.sin().mul(sorted.keys);
+    },
+  },
+  { name: "topK", shapes: [[3, 5]], f: (x) => topK(x!, 2).values.sin() },
   { name: "takeAlong", shapes: [[3, 4]], f: (x) => takeAlong(x!, ids([3, 1], [0, 3, 9]), 1).sin() },
 ];
 

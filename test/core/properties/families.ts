@@ -12,6 +12,7 @@ import type { OpCase } from "./opCase.ts";
 import { reduceCases } from "./reduceCases.ts";
 import { scanCases } from "./scanCases.ts";
 import { shapeCases } from "./shapeCases.ts";
+import { sortCases } from "./sortCases.ts";
 
 const made = new Map<() => OpCase[], OpCase[]>();
 
@@ -33,6 +34,7 @@ export const families: Readonly<Record<string, () => OpCase[]>> = {
   "windows at running places": once(dynamicSliceCases),
   reductions: once(reduceCases),
   "reading and writing by index": once(gatherCases),
+  sorting: once(sortCases),
   contractions: once(dotCases),
   loops: once(scanCases),
 };
