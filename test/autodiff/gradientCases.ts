@@ -5,6 +5,9 @@ import {
   clamp,
   concat,
   constant,
+  cummax,
+  cumprod,
+  cumsum,
   dot,
   dynamicSlice,
   dynamicUpdateSlice,
@@ -150,6 +153,22 @@ const reducing: GradientCase[] = [
   { name: "mean", shapes: [[2, 3]], f: (x) => x!.mean(1, { keepDims: true }).mul(x!) },
   { name: "maxOver", shapes: [[3, 4]], f: (x) => x!.maxOver(1).mul(x!.maxOver()) },
   { name: "minOver", shapes: [[3, 4]], f: (x) => x!.minOver(0).sin() },
+  { name: "cumsum", shapes: [[2, 5]], f: (x) => cumsum(x!, 1, { exclusive: true }).sin() },
+  { name: "cumprod", shapes: [[5, 2]], f: (x) => cumprod(x!, 0, { reverse: true }).sin() },
+  {
+    name: "cumprod with zeros",
+    shapes: [[7]],
+    f: (x) =>
+      cumprod(x!.mul(constant(hostArray([7], "float32", Float32Array.of(1, 1, 0, 1, 0, 1, 1))).astype(x!.dtype)), 0),
+  },
+  {
+    name: "cummax",
+    shapes: [[2, 6]],
+    f: (x) =>
+      cummax(x!, 1)
+        .mul(cummax(x!, 0, { reverse: true }))
+        .sin(),
+  },
   {
     name: "dot",
     shapes: [

@@ -7,6 +7,8 @@ import { HalfbyteError, ShapeError, UserError } from "../../src/base/errors.ts";
 import {
   argMax,
   concat,
+  cumprod,
+  cumsum,
   type DType,
   dot,
   dynamicSlice,
@@ -97,6 +99,8 @@ const mistakes: [() => unknown, string][] = [
   [() => sort(x, 2), "sort: dim 2 is outside float32[2,3]"],
   [() => sortPairs(x, [t([3])], 0), "sort: keys float32[2,3] and values float32[3] must have one shape"],
   [() => topK(x, 4), "topK: k must be a whole number of 0 to 3, dim -1 of float32[2,3]; got 4"],
+  [() => cumsum(x, -3), "cumsum: dim -3 is outside float32[2,3]"],
+  [() => cumprod(f8, 0), "cumprod: takes numbers of at most 32 bits or float64; got float8_e4m3fn[2,3]; cast it first"],
   [() => argMax(x, 2), "argMax: dim 2 is outside float32[2,3]"],
   [() => argMax(t([2, 0]), 1), "argMax: dim 1 of float32[2,0] is empty"],
   [

@@ -1,6 +1,6 @@
 /** Reductions over dims. Sums of 16-bit floats are taken in float32 and rounded once, compiled or interpreted. */
 import { ShapeError } from "../../base/errors.ts";
-import { dtypeInfo } from "../dtype.ts";
+import { type DType, dtypeInfo } from "../dtype.ts";
 import { type Shape, type Spec, showSpec, sizeOf } from "../hostArray.ts";
 import type { Emitted, Emitter, Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
@@ -101,7 +101,8 @@ const extremumVjp: Op<ReduceParams>["vjp"] = ({ inputs: [x], outputs: [y], param
   return [restore(share, x!.shape, dims).mul(hit)];
 };
 
-function lowest({ dtype }: Spec): number {
+/** The lowest value of a dtype; −∞ for floats. */
+export function lowest({ dtype }: { readonly dtype: DType }): number {
   const { kind, bits } = dtypeInfo(dtype);
   return kind === "float" ? -Infinity : kind === "int" ? -(2 ** (bits - 1)) : 0;
 }

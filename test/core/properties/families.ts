@@ -4,6 +4,7 @@ import { fileURLToPath } from "node:url";
 import { type Program, trace } from "../../../src/core/index.ts";
 import type { AnyOp } from "../../../src/core/op.ts";
 import { bitcastCases, convertCases, reducePrecisionCases } from "./convertCases.ts";
+import { cumulativeCases } from "./cumulativeCases.ts";
 import { dotCases } from "./dotCases.ts";
 import { dynamicSliceCases } from "./dynamicSliceCases.ts";
 import { elementwiseCases } from "./elementwiseCases.ts";
@@ -34,6 +35,7 @@ export const families: Readonly<Record<string, () => OpCase[]>> = {
   "windows at running places": once(dynamicSliceCases),
   reductions: once(reduceCases),
   "reading and writing by index": once(gatherCases),
+  "running sums": once(cumulativeCases),
   sorting: once(sortCases),
   contractions: once(dotCases),
   loops: once(scanCases),
@@ -49,7 +51,7 @@ export function definedOperations(): string[] {
   const files = ["core/ops", "autodiff"].flatMap((folder) =>
     readdirSync(source(folder)).map((name) => source(folder) + name),
   );
-  const definition = /\b(?:unary|binary|reduction)\("(\w+)"|\bname: "(\w+)"/g;
+  const definition = /\b(?:unary|binary|reduction|cumulative)\("(\w+)"|\bname: "(\w+)"/g;
   return files
     .flatMap((file) => [...readFileSync(file, "utf8").matchAll(definition)])
     .map(([, short, long]) => short ?? long!)
