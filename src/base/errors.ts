@@ -14,6 +14,15 @@ export class HalfbyteError extends Error {
 /** The user's mistake: one clear sentence, no stack on the command line, exit code 2. */
 export class UserError extends HalfbyteError {}
 
+/** @throws UserError telling every mistake, where there is one; `what` begins the message of several: "settings can't be used" */
+export function refuseMistakes(mistakes: readonly UserError[], what: string): void {
+  const [first, ...others] = mistakes;
+  if (first === undefined) return;
+  if (others.length === 0) throw first;
+  const list = mistakes.map(({ message }) => `  ${message}`);
+  throw new UserError("E_SETTINGS", `${mistakes.length} ${what}:\n${list.join("\n")}`);
+}
+
 /** Shapes or dtypes that do not fit an operation; thrown at trace time, naming the caller's line. */
 export class ShapeError extends UserError {
   constructor(message: string) {

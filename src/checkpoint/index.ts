@@ -3,7 +3,16 @@
  * Another thing to save with a run is a field of `Progress` or an entry of the optimizer's file (trainingCheckpoint.ts).
  */
 export { type HfLlama, loadHfLlama } from "./hfLlama.ts";
-export { lockRun, makeRunFolder, notWritable, type RunFolder, reasonOf, runFolder, writing } from "./runFolder.ts";
+export {
+  lockRun,
+  makeRunFolder,
+  notWritable,
+  type RunFolder,
+  reasonOf,
+  refuseRunFolder,
+  runFolder,
+  writing,
+} from "./runFolder.ts";
 export { openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
 export {
   type CheckpointArrays,

@@ -1,6 +1,6 @@
 /** Where a run keeps its things: BASE/RUN/{config.json, events.jsonl, tokenizer/, checkpoints/}. */
-import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
 import { HalfbyteError, UserError } from "../base/errors.ts";
 
 export interface RunFolder {
@@ -21,6 +21,24 @@ export function runFolder(base: string, run: string): RunFolder {
     tokenizer: join(path, "tokenizer"),
     checkpoints: join(path, "checkpoints"),
   };
+}
+
+/** @throws UserError where the folder can't be made or written, as far as that can be told without doing it */
+export function refuseRunFolder({ path }: RunFolder): void {
+  let folder = resolve(path);
+  while (!existsSync(folder)) folder = dirname(folder);
+  const fail = (reason: string): never => {
+    throw new UserError(
+      "E_OUTPUT",
+      `the run's folder ${path} can't be written (${reason}): choose another base_output_directory or run_name`,
+    );
+  };
+  if (!statSync(folder).isDirectory()) fail(`${folder} is a file`);
+  try {
+    accessSync(folder, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    fail(`${folder}: ${reasonOf(error)}`);
+  }
 }
 
 /** Makes the folder. @throws HalfbyteError where it can't be made */

@@ -1,13 +1,13 @@
 /** `halfbyte train`: trains a model, or goes on with a run. */
-import { resolve, showConfig } from "../config/index.ts";
+import { showConfig } from "../config/index.ts";
 import { compareRuns } from "../metrics/index.ts";
-import { presetByName, presets } from "../presets/index.ts";
 import { runTraining } from "../train/run.ts";
 import { exitCodeOf, StopSignals } from "../train/stop.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { megabytes, runConsole } from "./runConsole.ts";
 import { drawLosses } from "./runReport.ts";
+import { configOf, sourceHelp } from "./settings.ts";
 import { precisionName, prepareRun, writeRunFolder } from "./trainingRun.ts";
 
 export const command: Command = {
@@ -17,7 +17,8 @@ Trains a Llama from scratch on plain text, or on synthetic data, and saves it in
 run_name goes on from its newest whole checkpoint. SIGINT (Ctrl-C) or SIGTERM finishes the step, saves and exits 130 or
 143; the same once more leaves at once.
 
-  PRESET                  settings to start from: ${Object.keys(presets).join(", ")}
+  PRESET                  ${sourceHelp}
+  config=FILE             a .json file of settings over PRESET, such as the config.json of a run
   dataset_path            training text: a file, a folder (its .txt and .md files) or a pattern
   validation_fraction     share of it to hold out, by whole documents
   dataset_type=synthetic  no text needed: a rule that can be learnt
@@ -31,7 +32,7 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
 `,
   async run(args) {
     const { settings, flags, words } = parseArguments(args, { maxWords: 1 });
-    const given = resolve(words[0] === undefined ? {} : presetByName(words[0]), settings);
+    const given = await configOf(words[0], settings);
     const json = flags.has("json");
     const stream = json ? process.stderr : process.stdout;
     const say = (text: string) => void stream.write(`${text}\n`);

@@ -1,16 +1,14 @@
 /** From a configuration to a run that can start: its plan, data, folder, and where it goes on. */
-import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
-import { totalmem } from "node:os";
+import { copyFileSync, existsSync, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { UserError } from "../base/errors.ts";
+import { refuseMistakes, UserError } from "../base/errors.ts";
 import {
   type CheckpointPlace,
   type LoadedCheckpoint,
-  listCheckpoints,
   loadCheckpoint,
   makeRunFolder,
-  newestCheckpoint,
   type RunFolder,
+  refuseRunFolder,
   runFolder,
   writing,
 } from "../checkpoint/index.ts";
@@ -19,16 +17,16 @@ import {
   type Config,
   llamaConfig,
   lossScaleSettings,
-  type PartialSettings,
   precisionPlan,
-  refuseChangedRun,
-  resolve,
+  withSettings,
   withTokenizerVocab,
 } from "../config/index.ts";
 import { type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
 import { rematPolicies } from "../models/rematPolicies.ts";
-import { countParameters, type RunPlan } from "../train/plan.ts";
+import type { RunPlan } from "../train/plan.ts";
+import { machineMistakes } from "./machineLimits.ts";
 import { progressLine } from "./progressLine.ts";
+import { continued, placeToResume } from "./resumption.ts";
 
 export interface PreparedRun {
   /** With everything filled in that was left open: run_name, vocab_size. */
@@ -49,11 +47,13 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
   const isText = given.data.datasetType === "text";
   const tokenizer = opened?.tokenizer ?? (isText ? loadTokenizer(given.data.tokenizerPath) : undefined);
   const sized = tokenizer ? withTokenizerVocab(given, tokenizer.vocabSize) : given;
-  const config = withRunName(sized);
-  const folder = runFolder(config.run.baseOutputDirectory, config.run.runName);
+  const named = withRunName(sized);
+  const folder = runFolder(named.run.baseOutputDirectory, named.run.runName);
+  refuseRunFolder(folder);
+  const newest = await placeToResume(named, folder, say);
+  const config = newest === undefined ? named : continued(named, folder, newest, say);
   const plan = planOf(config);
-  refuseTooLarge(plan);
-  const newest = await placeToResume(config, folder, say);
+  refuseMistakes(machineMistakes(config, plan), "things are wrong");
   const data = opened ?? (await openData(config, tokenizer));
   refuseTooLargeBatch(plan, data);
   if (newest === undefined) return { config, folder, plan, data };
@@ -85,18 +85,6 @@ export function planOf(config: Config): RunPlan {
   };
 }
 
-/** @throws UserError where weights, gradients and moments alone take more memory than there is */
-function refuseTooLarge({ model }: RunPlan): void {
-  const parameters = countParameters(model);
-  const gigabytes = (bytes: number) => `${(bytes / 2 ** 30).toFixed(bytes < 2 ** 37 ? 1 : 0)} GB`;
-  const needed = parameters * 4 * 4;
-  if (needed <= totalmem()) return;
-  throw new UserError(
-    "E_MEMORY",
-    `${parameters} parameters need ${gigabytes(needed)} for weights, gradients and moments; this machine has ${gigabytes(totalmem())}: lower vocab_size, emb_dim, mlp_dim or num_decoder_layers`,
-  );
-}
-
 /** @throws UserError where a batch would hold a sequence of the training data twice */
 function refuseTooLargeBatch({ batchSize, microBatches, sequenceLength }: RunPlan, { train }: Dataset): void {
   if (batchSize * microBatches <= train.windows) return;
@@ -120,48 +108,7 @@ function withRunName(config: Config, now = new Date()): Config {
   const free = [`${recipe}-${time}`, `${recipe}-${time}-${process.pid}`].find(
     (name) => !existsSync(join(config.run.baseOutputDirectory, name)),
   );
-  return resolve({ ...config.keys, run_name: free ?? `${recipe}-${time}-${process.hrtime.bigint()}` });
-}
-
-/** The checkpoint a run goes on from, or undefined for a run from the beginning. */
-async function placeToResume(
-  { run, keys }: Config,
-  folder: RunFolder,
-  say: (text: string) => void,
-): Promise<CheckpointPlace | undefined> {
-  if (listCheckpoints(folder.checkpoints).length === 0) return undefined;
-  if (!run.enableCheckpointing) {
-    throw new UserError(
-      "E_RESUME",
-      `${folder.path} has checkpoints, and enable_checkpointing=false neither resumes nor saves: choose another run_name`,
-    );
-  }
-  const newest = await newestCheckpoint(folder.checkpoints, ({ path }, fault) => say(`${path} is not used: ${fault}`));
-  if (newest === undefined) {
-    say(`${folder.checkpoints} has no whole checkpoint: starting from the beginning`);
-    return undefined;
-  }
-  refuseChangedRun(readKeys(folder.config), keys, folder.path);
-  if (newest.step > run.steps) {
-    throw new UserError(
-      "E_RESUME",
-      `${folder.path} has done ${newest.step} steps already, more than steps=${run.steps}: raise steps, or choose another run_name`,
-    );
-  }
-  say(
-    newest.step === run.steps
-      ? `${newest.path} is the last step already; raise steps to train on`
-      : `resuming from ${newest.path}`,
-  );
-  return newest;
-}
-
-function readKeys(path: string): PartialSettings {
-  try {
-    return JSON.parse(readFileSync(path, "utf8")) as PartialSettings;
-  } catch (error) {
-    throw new UserError("E_RESUME", `${path} can't be read (${(error as Error).message}): choose another run_name`);
-  }
+  return withSettings(config, { run_name: free ?? `${recipe}-${time}-${process.hrtime.bigint()}` });
 }
 
 async function openData({ model, data, run, optimizer }: Config, tokenizer: Tokenizer | undefined): Promise<Dataset> {

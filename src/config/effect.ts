@@ -2,8 +2,12 @@
 import type { SettingKey, Settings } from "./schema.ts";
 import { quantizes } from "./stages.ts";
 
-interface EffectRule {
+export interface EffectRule {
   readonly keys: readonly SettingKey[];
+  /** The settings that decide it. */
+  readonly reads: readonly SettingKey[];
+  /** Where the keys have an effect, in words: "only with …". */
+  readonly only: string;
   /** Why the keys have no effect with these settings, or undefined where they have one. */
   readonly without: (settings: Settings) => string | undefined;
 }
@@ -12,40 +16,69 @@ export function hasValidation(settings: Settings): boolean {
   return settings.dataset_type === "synthetic" || settings.eval_dataset_path !== "" || settings.validation_fraction > 0;
 }
 
-const rules: readonly EffectRule[] = [
+export const effectRules: readonly EffectRule[] = [
   {
     keys: ["override_model_config"],
+    reads: ["model_name"],
+    only: "with a model_name",
     without: ({ model_name }) => (model_name === "custom" ? "no model_name sets the sizes" : undefined),
   },
   {
+    keys: ["rope_factor", "rope_low_freq_factor", "rope_high_freq_factor", "original_max_position_embeddings"],
+    reads: ["rope_type", "model_name"],
+    only: "with rope_type=llama3.1",
+    without: ({ rope_type }) => (rope_type === "default" ? "rope_type=default scales no frequency" : undefined),
+  },
+  {
     keys: ["dataset_path", "eval_dataset_path", "validation_fraction", "tokenizer_path"],
+    reads: ["dataset_type"],
+    only: "with dataset_type=text",
     without: ({ dataset_type }) =>
-      dataset_type === "synthetic" ? "dataset_type=synthetic reads no text and has validation of its own" : undefined,
+      dataset_type === "synthetic"
+        ? "dataset_type=synthetic reads no text and has validation of its own; dataset_type=text reads it"
+        : undefined,
   },
   {
     keys: ["validation_fraction"],
+    reads: ["eval_dataset_path"],
+    only: "without eval_dataset_path",
     without: ({ eval_dataset_path }) =>
       eval_dataset_path !== "" ? "eval_dataset_path gives the validation text" : undefined,
   },
   {
     keys: ["eval_interval", "eval_steps"],
+    reads: ["dataset_type", "eval_dataset_path", "validation_fraction"],
+    only: "with validation data",
     without: (settings) =>
       hasValidation(settings) ? undefined : "there is no validation text: set eval_dataset_path or validation_fraction",
   },
   {
-    keys: ["learning_rate_final_fraction"],
+    keys: ["warmup_steps_fraction"],
+    reads: ["warmup_steps"],
+    only: "without warmup_steps",
+    without: ({ warmup_steps }) =>
+      warmup_steps === -1 ? undefined : `warmup_steps=${warmup_steps} says how long warm-up is`,
+  },
+  {
+    keys: ["learning_rate_final_fraction", "lr_after_schedule"],
+    reads: ["lr_schedule_type"],
+    only: "with a schedule that is not constant",
     without: ({ lr_schedule_type }) =>
       lr_schedule_type === "constant" ? "lr_schedule_type=constant stays at its peak" : undefined,
   },
   {
     keys: ["learning_rate_schedule_steps"],
-    without: ({ lr_schedule_type, warmup_steps_fraction }) =>
-      lr_schedule_type === "constant" && warmup_steps_fraction === 0
-        ? "lr_schedule_type=constant without warm-up has no end"
+    reads: ["lr_schedule_type", "warmup_steps_fraction", "warmup_steps"],
+    only: "with a schedule that has a warm-up by its fraction, or an end",
+    without: ({ lr_schedule_type, warmup_steps_fraction, warmup_steps }) =>
+      lr_schedule_type === "constant" && (warmup_steps_fraction === 0 || warmup_steps !== -1)
+        ? "lr_schedule_type=constant has no end"
         : undefined,
   },
   {
     keys: ["wsd_decay_steps_fraction"],
+    reads: ["lr_schedule_type"],
+    only: "with lr_schedule_type=wsd",
     without: ({ lr_schedule_type }) =>
       lr_schedule_type === "wsd" ? undefined : `it belongs to lr_schedule_type=wsd, not ${lr_schedule_type}`,
   },
@@ -57,15 +90,21 @@ const rules: readonly EffectRule[] = [
       "loss_scale_growth_interval",
       "loss_scale_backoff_factor",
     ],
+    reads: ["dtype"],
+    only: "with dtype=float16",
     without: ({ dtype }) =>
       dtype === "float16" ? undefined : `only dtype=float16 scales the loss; ${dtype} has the range of float32`,
   },
   {
     keys: ["checkpoint_period", "max_num_checkpoints_to_keep"],
+    reads: ["enable_checkpointing"],
+    only: "with enable_checkpointing=true",
     without: ({ enable_checkpointing }) => (enable_checkpointing ? undefined : "enable_checkpointing=false saves none"),
   },
   {
     keys: ["precision_policy", "first_layers_bf16", "last_layers_bf16", "rounding_seed"],
+    reads: ["quantization"],
+    only: "with a quantization that quantizes",
     without: (settings) =>
       quantizes(settings) ? undefined : `quantization=${settings.quantization} quantizes nothing`,
   },
@@ -73,7 +112,7 @@ const rules: readonly EffectRule[] = [
 
 /** Why `key` has no effect with these settings, or undefined where it has one. */
 export function noEffect(key: SettingKey, settings: Settings): string | undefined {
-  for (const rule of rules) {
+  for (const rule of effectRules) {
     const reason = rule.keys.includes(key) ? rule.without(settings) : undefined;
     if (reason !== undefined) return reason;
   }

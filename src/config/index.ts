@@ -7,7 +7,15 @@
 export { modelSizes } from "../models/modelSizes.ts";
 export { type Field, fields, type ValueKind } from "./fields.ts";
 export { parseValue } from "./parseValue.ts";
-export { type Config, type PartialSettings, resolve, withTokenizerVocab } from "./resolve.ts";
+export { type PartialSettings, readSettings } from "./readSettings.ts";
+export {
+  type Config,
+  type ResolveOptions,
+  resolve,
+  scheduleNotes,
+  withSettings,
+  withTokenizerVocab,
+} from "./resolve.ts";
 export type { SettingKey, Settings } from "./schema.ts";
 export {
   type Difference,

@@ -1,21 +1,18 @@
 /**
  * From a preset and what the user set to one frozen configuration. Pure: the same input, the same result, no files
- * read. Order: defaults, preset, sizes of a model_name, overrides; then what is derived, and the rules between keys.
+ * read. Layers, each over the one before: defaults, preset, a file's settings, overrides; a layer's model_name sets sizes
+ * below its other keys. Then what is derived, and the rules between keys. All mistakes are told in one message.
  */
-import { invariant, UserError } from "../base/errors.ts";
-import { modelSizes } from "../models/modelSizes.ts";
+import { refuseMistakes, UserError } from "../base/errors.ts";
+import { type ModelSizes, modelSizes } from "../models/modelSizes.ts";
 import type { Schedule } from "../optim/index.ts";
-import { recipeByName } from "../quant/index.ts";
 import { type CamelKeys, camelKeys } from "./camelCase.ts";
-import { noEffect } from "./effect.ts";
+import { effectRules, noEffect } from "./effect.ts";
 import { fields } from "./fields.ts";
-import { parseValue, showValue } from "./parseValue.ts";
+import { type PartialSettings, type ReadSettings, readSettings } from "./readSettings.ts";
+import { rules } from "./rules.ts";
 import { type GroupName, groups, type SettingKey, type Settings } from "./schema.ts";
 import { planOf, quantizes, scheduleOf } from "./stages.ts";
-import { knownKey, unknownKey } from "./unknownKey.ts";
-
-/** Some of the keys, with values of their types: what a preset is made of, and what a run's config.json holds. */
-export type PartialSettings = Partial<Settings>;
 
 type Group<G extends GroupName> = CamelKeys<Pick<Settings, Extract<keyof (typeof groups)[G]["shape"], SettingKey>>>;
 
@@ -28,44 +25,58 @@ export interface Config {
   readonly compute: Group<"compute">;
   /** Every key that has an effect, resolved, by its command-line name: `resolve(keys)` gives this again, notes aside. */
   readonly keys: PartialSettings;
+  /** The keys whose values nobody chose: they follow from others. */
+  readonly derived: readonly SettingKey[];
   /** What the user should be told. */
   readonly notes: readonly string[];
+}
+
+export interface ResolveOptions {
+  /** Settings of a file, between preset and overrides, and checked as strictly as these; `name` is for messages. */
+  readonly file?: { readonly name: string; readonly settings: Readonly<Record<string, unknown>> };
+  /** Settings to look at, not to run: what only a run needs may be missing. */
+  readonly draft?: boolean;
 }
 
 /**
  * @param preset settings to start from; of these, keys without effect are left out silently.
  * @param overrides what the user set, by key; text is parsed. A key without effect is an error.
- * @throws UserError naming the key, the value and the rule.
+ * @throws UserError naming, for each mistake, the key, the value and the rule.
  */
-export function resolve(preset: PartialSettings = {}, overrides: Readonly<Record<string, unknown>> = {}): Config {
-  const base = parseSettings(preset);
-  const own = parseSettings(overrides);
-  const defaults = Object.fromEntries([...fields.values()].map(({ key, defaultValue }) => [key, defaultValue]));
-  const named = own.model_name ?? base.model_name ?? "custom";
-  const sizes = named === "custom" ? {} : modelSizes[named];
-  const layered = own.model_name === undefined ? { ...sizes, ...base, ...own } : { ...base, ...sizes, ...own };
-  const given = { ...defaults, ...layered } as Settings;
+export function resolve(
+  preset: PartialSettings = {},
+  overrides: Readonly<Record<string, unknown>> = {},
+  { file, draft = false }: ResolveOptions = {},
+): Config {
+  const base = readSettings(preset);
+  const filed = readSettings(file?.settings ?? {});
+  const own = readSettings(overrides);
+  const before = layered(layered(defaults(), base.settings), filed.settings);
+  const given = layered(before, own.settings);
 
-  refuseChangedSizes(own, given);
-  for (const key of Object.keys(own) as SettingKey[]) {
-    const reason = noEffect(key, given);
-    if (reason !== undefined) {
-      throw new UserError("E_NO_EFFECT", `${key}=${showValue(own[key])} has no effect: ${reason}`);
-    }
-  }
-  const idle = [...fields.values()].map(({ key }) => key).filter((key) => noEffect(key, given) !== undefined);
-  const settings = derive({ ...given, ...pick(defaults as Settings, idle) });
-  refuseContradictions(settings);
+  const doubtful = new Set([base, filed, own].flatMap((layer) => [...layer.doubtful]));
+  const settings = derive(withoutIdle(given));
+  const inFile = (mistake: UserError) => new UserError(mistake.code, `in ${file?.name}: ${mistake.message}`);
+  refuseMistakes(
+    [
+      ...base.mistakes,
+      ...[...filed.mistakes, ...misplaced(filed, before, doubtful)].map(inFile),
+      ...own.mistakes,
+      ...misplaced(own, given, doubtful),
+      ...contradictions(settings, doubtful, draft),
+    ],
+    "things are wrong",
+  );
+
   const schedule = scheduleOf(settings);
   const plan = planOf(settings);
   if (quantizes(settings)) {
     settings.precision_policy = plan.policy;
     settings.last_layers_bf16 = plan.lastLayersBf16;
   }
-
   const group = <G extends GroupName>(name: G) =>
     camelKeys(pick(settings, Object.keys(groups[name].shape))) as Group<G>;
-  const effective = [...fields.values()].map(({ key }) => key).filter((key) => noEffect(key, settings) === undefined);
+  const effective = allKeys().filter((key) => noEffect(key, settings) === undefined);
   return deepFreeze({
     model: group("model"),
     data: group("data"),
@@ -73,116 +84,105 @@ export function resolve(preset: PartialSettings = {}, overrides: Readonly<Record
     run: group("run"),
     compute: group("compute"),
     keys: pick(settings, effective),
-    notes: [...plan.notes, ...scheduleNotes(settings, schedule)],
+    derived: effective.filter((key) => given[key] !== settings[key]),
+    notes: [
+      ...neutralNotes([base, filed, own]),
+      ...plan.notes,
+      ...scheduleNotes({ run: settings, optimizer: { schedule } }),
+    ],
   });
+}
+
+/** The configuration with some settings set that were left open. */
+export function withSettings(config: Config, settings: PartialSettings): Config {
+  const { notes, derived } = config;
+  return deepFreeze({ ...resolve({ ...config.keys, ...settings }), notes, derived });
 }
 
 /** The configuration with the tokenizer's number of tokens where vocab_size was left to it. */
 export function withTokenizerVocab(config: Config, tokenizerVocab: number): Config {
-  if (config.model.vocabSize !== -1) return config;
-  return deepFreeze({ ...resolve({ ...config.keys, vocab_size: tokenizerVocab }), notes: config.notes });
+  return config.model.vocabSize === -1 ? withSettings(config, { vocab_size: tokenizerVocab }) : config;
 }
 
-/** Checks names and values of some keys; aliases become the keys they stand for. */
-function parseSettings(given: Readonly<Record<string, unknown>>): PartialSettings {
-  const parsed: Record<string, unknown> = {};
-  const spelled: Record<string, string> = {};
-  for (const [name, raw] of Object.entries(given)) {
-    if (raw === undefined) continue;
-    const key = knownKey(name);
-    if (key === undefined) throw unknownKey(name);
-    if (Object.hasOwn(parsed, key)) {
-      throw new UserError("E_KEY", `${spelled[key]} and ${name} are the same setting: keep one`);
-    }
-    const field = fields.get(key);
-    invariant(field !== undefined, `no field for ${key}`);
-    const value = parseValue(name, raw, field.kind, field.rule);
-    if (key === "quantization") requireRecipe(name, String(value));
-    if (!field.accepts(value)) {
-      throw new UserError("E_VALUE", `${name}=${showValue(raw)}: must be ${field.rule} (${field.doc})`);
-    }
-    parsed[key] = value;
-    spelled[key] = name;
-  }
-  return parsed as PartialSettings;
+const allKeys = (): SettingKey[] => [...fields.values()].map(({ key }) => key);
+
+const defaults = () =>
+  Object.fromEntries([...fields.values()].map(({ key, defaultValue }) => [key, defaultValue])) as Settings;
+
+function layered(below: Settings, own: PartialSettings): Settings {
+  const sizes = own.model_name === undefined || own.model_name === "custom" ? {} : modelSizes[own.model_name];
+  // Two ways to say one thing: the later layer's counts.
+  const warmup = own.warmup_steps_fraction !== undefined ? { warmup_steps: -1 } : {};
+  return { ...below, ...sizes, ...warmup, ...own };
 }
 
-/** Says more of a wrong name than that it is none of the list: that it is not built yet, or which is near. */
-function requireRecipe(key: string, recipe: string): void {
-  try {
-    recipeByName(recipe);
-  } catch (error) {
-    if (!(error instanceof UserError)) throw error;
-    throw new UserError(error.code, `${key}=${recipe}: ${error.message}`);
-  }
-}
-
-function refuseChangedSizes(own: PartialSettings, given: Settings): void {
-  if (given.model_name === "custom" || given.override_model_config) return;
-  const sizes = Object.entries(modelSizes[given.model_name]) as [SettingKey, unknown][];
-  const [changed] = sizes.find(([key, size]) => own[key] !== undefined && own[key] !== size) ?? [];
-  if (changed === undefined) return;
-  throw new UserError(
-    "E_MODEL_NAME",
-    `${changed}=${own[changed]}: model_name=${given.model_name} sets the model's sizes; add override_model_config=true to change them, or leave model_name out`,
-  );
+/** Keys without effect at their defaults, so that nothing reads what does not count. */
+function withoutIdle(given: Settings): Settings {
+  const idle = allKeys().filter((key) => noEffect(key, given) !== undefined);
+  return { ...given, ...pick(defaults(), idle) };
 }
 
 /** Fills in what -1 leaves to other keys. */
 function derive(given: Settings): Settings {
   const settings = { ...given };
-  if (settings.head_dim === -1) {
-    if (settings.emb_dim % settings.num_query_heads !== 0) {
-      throw new UserError(
-        "E_VALUE",
-        `emb_dim=${settings.emb_dim} is no multiple of num_query_heads=${settings.num_query_heads}: change one, or set head_dim`,
-      );
-    }
-    settings.head_dim = settings.emb_dim / settings.num_query_heads;
-  }
+  if (settings.head_dim === -1) settings.head_dim = settings.emb_dim / settings.num_query_heads;
   if (settings.vocab_size === -1 && settings.dataset_type === "synthetic") settings.vocab_size = 256;
   if (settings.vocab_size === -1 && settings.tokenizer_path === "byte") settings.vocab_size = 257;
   if (settings.learning_rate_schedule_steps === -1) settings.learning_rate_schedule_steps = settings.steps;
   return settings;
 }
 
-function refuseContradictions(settings: Settings): void {
-  const fail = (message: string): never => {
-    throw new UserError("E_VALUE", message);
-  };
-  const { num_query_heads: heads, num_kv_heads: kvHeads, head_dim: headDim } = settings;
-  if (heads % kvHeads !== 0) {
-    fail(`num_query_heads=${heads} is no multiple of num_kv_heads=${kvHeads}: each KV head serves equally many heads`);
-  }
-  if (headDim % 2 !== 0) fail(`head_dim=${headDim} is odd: rotary positions turn pairs of dimensions`);
-  if (settings.dataset_type === "text" && settings.dataset_path === "") {
-    fail("dataset_path is missing: set it to a text file, a folder or a pattern, or set dataset_type=synthetic");
-  }
-  const { dtype, quantization, initial_loss_scale: initial, min_loss_scale: minimum } = settings;
-  if (dtype !== "bfloat16" && quantization !== "none") {
-    fail(
-      `quantization=${quantization} with dtype=${dtype}: recipes compute in BF16; set dtype=bfloat16, or quantization=none for ${dtype}`,
-    );
-  }
-  if (initial < minimum)
-    fail(`initial_loss_scale=${initial} is below min_loss_scale=${minimum}: raise one, or lower the other`);
-  const { warmup_steps_fraction: warmup, wsd_decay_steps_fraction: decay } = settings;
-  if (settings.lr_schedule_type === "wsd" && warmup + decay > 1) {
-    fail(
-      `warmup_steps_fraction=${warmup} and wsd_decay_steps_fraction=${decay} are longer than the schedule together: lower one`,
-    );
-  }
-  const warmupSteps = scheduleOf(settings).warmupSteps;
-  if (warmupSteps > settings.steps) {
-    fail(
-      `warm-up takes ${warmupSteps} steps (warmup_steps_fraction=${warmup} of learning_rate_schedule_steps=${settings.learning_rate_schedule_steps}), more than steps=${settings.steps}`,
-    );
-  }
+/** Settings of a layer that change a named model's sizes unasked, or that have no effect. */
+function misplaced(own: ReadSettings, given: Settings, doubtful: ReadonlySet<SettingKey>): UserError[] {
+  const keys = Object.keys(own.settings) as SettingKey[];
+  const size = (key: SettingKey) =>
+    given.model_name === "custom" ? undefined : modelSizes[given.model_name][key as keyof ModelSizes];
+  const isChangedSize = (key: SettingKey) =>
+    !given.override_model_config && size(key) !== undefined && size(key) !== own.settings[key];
+  const decisive = (key: SettingKey) => effectRules.flatMap(({ keys, reads }) => (keys.includes(key) ? reads : []));
+  const known = (key: SettingKey) => !decisive(key).some((read) => doubtful.has(read));
+
+  const changed = doubtful.has("model_name") || doubtful.has("override_model_config") ? [] : keys.filter(isChangedSize);
+  return [
+    ...(changed.length === 0
+      ? []
+      : [
+          new UserError(
+            "E_MODEL_NAME",
+            `${changed.map((key) => own.written[key]).join(", ")}: model_name=${given.model_name} sets the model's sizes; add override_model_config=true to change them, or leave model_name out`,
+          ),
+        ]),
+    ...keys.filter(known).flatMap((key) => {
+      const reason = noEffect(key, given);
+      return reason === undefined ? [] : [new UserError("E_NO_EFFECT", `${own.written[key]} has no effect: ${reason}`)];
+    }),
+  ];
 }
 
-function scheduleNotes({ steps }: Settings, { decay }: Schedule): string[] {
-  if (decay === undefined || decay.end >= steps) return [];
+function contradictions(settings: Settings, doubtful: ReadonlySet<SettingKey>, draft: boolean): UserError[] {
+  return rules
+    .filter(({ reads, runOnly }) => !(draft && runOnly) && !reads.some((key) => doubtful.has(key)))
+    .flatMap(({ mistake }) => mistake(settings) ?? [])
+    .map((message) => new UserError("E_VALUE", message));
+}
+
+function neutralNotes(layers: readonly ReadSettings[]): string[] {
+  const neutral = layers.flatMap((layer) => layer.neutral);
+  return neutral.length === 0
+    ? []
+    : [`accepted, for they ask for nothing else than what is done: ${neutral.join(", ")}`];
+}
+
+/** What is worth knowing of a schedule beside the steps of its run. */
+export function scheduleNotes({ run, optimizer }: ScheduledRun): string[] {
+  const { decay } = optimizer.schedule;
+  if (decay === undefined || decay.end >= run.steps) return [];
   return [`after step ${decay.end} (learning_rate_schedule_steps) the learning rate is ${decay.after} to the end`];
+}
+
+interface ScheduledRun {
+  readonly run: { readonly steps: number };
+  readonly optimizer: { readonly schedule: Schedule };
 }
 
 function pick(settings: Settings, keys: readonly string[]): Record<string, unknown> {

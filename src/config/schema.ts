@@ -30,13 +30,3 @@ export type Settings = z.output<typeof modelSettings> &
   z.output<typeof computeSettings>;
 
 export type SettingKey = keyof Settings;
-
-/** Other spellings of keys. */
-export const aliases: Readonly<Record<string, SettingKey>> = {
-  base_emb_dim: "emb_dim",
-  base_mlp_dim: "mlp_dim",
-  base_num_decoder_layers: "num_decoder_layers",
-  base_num_query_heads: "num_query_heads",
-  base_num_kv_heads: "num_kv_heads",
-  loss_scale_window: "loss_scale_growth_interval",
-};

@@ -2,8 +2,10 @@
 import { UserError } from "../base/errors.ts";
 import { fields } from "./fields.ts";
 import { showValue } from "./parseValue.ts";
-import type { Config, PartialSettings } from "./resolve.ts";
-import { aliases, type GroupName, groups, type SettingKey } from "./schema.ts";
+import type { PartialSettings } from "./readSettings.ts";
+import type { Config } from "./resolve.ts";
+import { type GroupName, groups, type SettingKey } from "./schema.ts";
+import { aliases } from "./spellings.ts";
 import { knownKey, unknownKey } from "./unknownKey.ts";
 
 /** A `key=value` line for each key that has an effect, by groups, each under a `# group` line. */
@@ -67,6 +69,8 @@ export const resumableKeys: readonly SettingKey[] = [
   "max_num_checkpoints_to_keep",
   "max_skipped_steps",
   "log_period",
+  // What it must run on changes nothing of what it computes.
+  "hardware",
   // Where the run lies is how it was found.
   "run_name",
   "base_output_directory",
@@ -78,13 +82,8 @@ export function refuseChangedRun(saved: PartialSettings, now: PartialSettings, r
   if (changed.length === 0) return;
   const show = (value: Difference["before"]) => (value === undefined ? "(without effect)" : showValue(value));
   const list = changed.map(({ key, before, after }) => `  ${key}: ${show(before)} → ${show(after)}`);
-  const schedule = changed.find(({ key }) => key === "learning_rate_schedule_steps")?.before;
-  const hint =
-    schedule !== undefined && saved.steps !== now.steps
-      ? ` (the schedule follows steps; learning_rate_schedule_steps=${schedule} keeps it)`
-      : "";
   throw new UserError(
     "E_RESUME",
-    `${run} was started with other settings:\n${list.join("\n")}\nSet them back to resume it${hint}, or choose another run_name`,
+    `${run} was started with other settings:\n${list.join("\n")}\nSet them back to resume it, or choose another run_name`,
   );
 }

@@ -16,6 +16,15 @@ export function llamaConfig({ model, compute }: Config): LlamaConfig {
     headDim: model.headDim,
     vocabSize: model.vocabSize,
     ropeTheta: model.ropeTheta,
+    ...(model.ropeType === "llama3.1" && {
+      ropeScaling: {
+        kind: "llama3",
+        factor: model.ropeFactor,
+        lowFreqFactor: model.ropeLowFreqFactor,
+        highFreqFactor: model.ropeHighFreqFactor,
+        originalMaxPosition: model.originalMaxPositionEmbeddings,
+      },
+    }),
     normEps: model.normEps,
     tieEmbeddings: model.logitsViaEmbedding,
     dtype: compute.dtype,
@@ -57,7 +66,9 @@ export function scheduleOf(
     | "learning_rate"
     | "steps"
     | "learning_rate_schedule_steps"
+    | "lr_after_schedule"
     | "warmup_steps_fraction"
+    | "warmup_steps"
     | "learning_rate_final_fraction"
     | "wsd_decay_steps_fraction"
   >,
@@ -67,6 +78,8 @@ export function scheduleOf(
     learningRate: settings.learning_rate,
     steps: settings.steps,
     scheduleSteps: settings.learning_rate_schedule_steps,
+    after: settings.lr_after_schedule,
+    ...(settings.warmup_steps !== -1 && { warmupSteps: settings.warmup_steps }),
     warmupStepsFraction: settings.warmup_steps_fraction,
     finalFraction: settings.learning_rate_final_fraction,
     decayStepsFraction: settings.wsd_decay_steps_fraction,

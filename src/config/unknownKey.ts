@@ -1,8 +1,10 @@
 /** What is said of a key that does not exist. */
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
+import { foreignKeys } from "./elsewhere.ts";
 import { fields } from "./fields.ts";
-import { aliases } from "./schema.ts";
+import type { SettingKey } from "./schema.ts";
+import { aliases, translations } from "./spellings.ts";
 
 /** What other programs call our keys. */
 const otherNames: Readonly<Record<string, string>> = {
@@ -36,23 +38,46 @@ const otherNames: Readonly<Record<string, string>> = {
   recipe: "quantization",
 };
 
-/** The key `name` stands for, or undefined. */
-export function knownKey(name: string): string | undefined {
-  if (fields.has(name)) return name;
+/** The key that `name` is, or is another spelling of; undefined for translations and unknown names. */
+export function knownKey(name: string): SettingKey | undefined {
+  if (fields.has(name)) return name as SettingKey;
   return Object.hasOwn(aliases, name) ? aliases[name] : undefined;
 }
 
-export function unknownKey(name: string): UserError {
+/** Every name that a command line may set. */
+export const settableNames = (): string[] => [
+  ...fields.keys(),
+  ...Object.keys(aliases),
+  ...Object.keys(translations),
+  ...Object.keys(foreignKeys),
+];
+
+/** The name that exists and is probably meant by `name`. */
+function meantName(name: string): string | undefined {
   const last = name.split(".").at(-1)!;
   const plain = last.replace(/^-+/, "").replaceAll("-", "_").toLowerCase();
-  const meant =
-    knownKey(plain) ??
-    (Object.hasOwn(otherNames, plain) ? otherNames[plain] : undefined) ??
-    nearest(last, [...fields.keys(), ...Object.keys(aliases)]);
-  const field = fields.get(knownKey(meant ?? "") ?? "");
+  const names = settableNames();
+  if (names.includes(plain)) return plain;
+  return Object.hasOwn(otherNames, plain) ? otherNames[plain] : nearest(last, names);
+}
+
+/** The key that is probably meant by `name`. */
+export function meantKey(name: string): SettingKey | undefined {
+  const meant = knownKey(name) ?? meantName(name);
+  return meant === undefined ? undefined : knownKey(meant);
+}
+
+export function unknownKey(name: string): UserError {
+  const meant = meantName(name);
   const fix =
-    field === undefined
+    meant === undefined
       ? "`halfbyte explain` lists the keys"
-      : `did you mean ${meant}? (${field.group}: ${field.doc})${name.includes(".") ? " Keys are written without a section" : ""}`;
+      : `did you mean ${meant}? (${aboutName(meant)})${name.includes(".") ? " Keys are written without a section" : ""}`;
   return new UserError("E_UNKNOWN_KEY", `unknown key "${name}"; ${fix}`);
+}
+
+function aboutName(name: string): string {
+  const field = fields.get(knownKey(name) ?? "");
+  if (field !== undefined) return `${field.group}: ${field.doc}`;
+  return Object.hasOwn(translations, name) ? translations[name]!.doc : "a key of MaxText";
 }

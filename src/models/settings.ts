@@ -25,6 +25,24 @@ export const modelSettings = z.object({
     .default(-1)
     .describe("Rows of the embedding and of the head; -1 = the tokenizer's number of tokens (256 for synthetic data)"),
   rope_theta: z.number().gt(0).default(10000).describe("Base of the rotary position frequencies"),
+  rope_type: z
+    .enum(["default", "llama3.1"])
+    .default("default")
+    .describe("Rotary positions: plain, or with Llama 3.1's slower low frequencies"),
+  rope_factor: z.number().min(1).default(8).describe("How many times slower llama3.1 turns its lowest frequencies"),
+  rope_low_freq_factor: z
+    .number()
+    .gt(0)
+    .default(1)
+    .describe("llama3.1 slows frequencies with fewer turns than this in original_max_position_embeddings"),
+  rope_high_freq_factor: z
+    .number()
+    .gt(0)
+    .default(4)
+    .describe("llama3.1 keeps frequencies with more turns than this in original_max_position_embeddings"),
+  original_max_position_embeddings: whole(1)
+    .default(8192)
+    .describe("Sequence length that llama3.1's frequencies were made for"),
   norm_eps: z.number().gt(0).max(0.1).default(1e-5).describe("Added to the mean square in RMSNorm"),
   logits_via_embedding: z.boolean().default(false).describe("Use the embedding as the head too (tied weights)"),
 });

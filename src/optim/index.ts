@@ -6,6 +6,7 @@ export { type AdamW, type AdamWSettings, type AdamWState, type AdamWUpdate, adam
 export { type ClippedGradient, clipByGlobalNorm } from "./clip.ts";
 export { type LossScaleSettings, type LossScaleState, nextLossScale } from "./lossScale.ts";
 export {
+  afterSchedule,
   type DecayStyle,
   decayStyles,
   learningRate,

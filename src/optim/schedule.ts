@@ -20,6 +20,9 @@ const decayShapes = {
 export type DecayStyle = keyof typeof decayShapes;
 export const decayStyles = Object.keys(decayShapes) as readonly DecayStyle[];
 
+/** What the rate is after the schedule's end. */
+export const afterSchedule = ["zero", "final"] as const;
+
 /** A resolved schedule: plain data that a checkpoint can hold. */
 export interface Schedule {
   readonly peak: number;
@@ -52,9 +55,13 @@ export interface ScheduleSettings {
   readonly learningRate: number;
   /** Steps of the run. */
   readonly steps: number;
-  /** Length of the schedule; −1 (default) means `steps`. After it the rate is 0 (`constant` has no end). */
+  /** Length of the schedule; −1 (default) means `steps`. `constant` has no end. */
   readonly scheduleSteps?: number;
+  /** The rate after the schedule: `zero` (default) or `final`. */
+  readonly after?: (typeof afterSchedule)[number];
   readonly warmupStepsFraction?: number;
+  /** The same as a number of steps, which counts where it is given. */
+  readonly warmupSteps?: number;
   /** The last rate as a fraction of the peak. */
   readonly finalFraction?: number;
   /** `wsd` only: the share of the steps in which the rate falls, and how. */
@@ -65,7 +72,7 @@ export interface ScheduleSettings {
 /** The schedule that settings describe. Defaults are MaxText's. @throws UserError on values that make no schedule */
 export function makeSchedule(settings: ScheduleSettings): Schedule {
   const { kind, learningRate: peak, steps, scheduleSteps = -1, warmupStepsFraction = 0.1 } = settings;
-  const { finalFraction = 0.1, decayStepsFraction = 0.1, decayStyle = "linear" } = settings;
+  const { finalFraction = 0.1, decayStepsFraction = 0.1, decayStyle = "linear", after = "zero" } = settings;
   oneOf("schedule", kind, scheduleKinds);
   oneOf("decay style", decayStyle, decayStyles);
   inRange("learning rate", peak, 0, Number.MAX_VALUE);
@@ -76,18 +83,22 @@ export function makeSchedule(settings: ScheduleSettings): Schedule {
   if (!Number.isInteger(total) || total < 1) {
     throw new UserError("E_SCHEDULE", `a schedule needs a positive whole number of steps; got ${total}`);
   }
-  const warmupSteps = Math.floor(total * warmupStepsFraction);
+  const { warmupSteps = Math.floor(total * warmupStepsFraction) } = settings;
+  if (!Number.isInteger(warmupSteps) || warmupSteps < 0) {
+    throw new UserError("E_SCHEDULE", `warm-up takes a whole number of steps from 0; got ${warmupSteps}`);
+  }
   if (kind === "constant") return { peak, warmupSteps };
   const decaySteps = kind === "wsd" ? Math.floor(total * decayStepsFraction) : total - warmupSteps;
   const start = total - decaySteps;
-  if (start < warmupSteps) {
+  if (start < warmupSteps || warmupSteps > total) {
     throw new UserError(
       "E_SCHEDULE",
-      `${warmupSteps} steps of warm-up and ${decaySteps} of decay do not fit in ${total}; lower one of the fractions`,
+      `${warmupSteps} steps of warm-up and ${Math.max(0, decaySteps)} of decay do not fit in ${total}; lower one of them`,
     );
   }
   const style = kind === "wsd" ? decayStyle : kind;
-  return { peak, warmupSteps, decay: { style, start, end: total, final: peak * finalFraction, after: 0 } };
+  const final = peak * finalFraction;
+  return { peak, warmupSteps, decay: { style, start, end: total, final, after: after === "final" ? final : 0 } };
 }
 
 function oneOf(what: string, value: string, known: readonly string[]): void {

@@ -1,7 +1,7 @@
 /** Settings of the optimizer and of its learning rate by their names on the command line. */
 import { z } from "zod";
 import { whole, wholeOrDerived } from "../base/settingKinds.ts";
-import { scheduleKinds } from "./schedule.ts";
+import { afterSchedule, scheduleKinds } from "./schedule.ts";
 
 export const optimizerSettings = z.object({
   learning_rate: z.number().gt(0).max(10).default(1e-3).describe("Peak learning rate of AdamW"),
@@ -15,6 +15,13 @@ export const optimizerSettings = z.object({
     .max(1)
     .default(0.1)
     .describe("Share of learning_rate_schedule_steps in which the learning rate rises from 0"),
+  warmup_steps: z
+    .number()
+    .int()
+    .min(-1)
+    .default(-1)
+    .describe("Steps in which the learning rate rises from 0; -1 = warmup_steps_fraction of the schedule")
+    .meta({ rule: "an integer of 0 or more, or -1" }),
   learning_rate_final_fraction: z
     .number()
     .min(0)
@@ -23,7 +30,11 @@ export const optimizerSettings = z.object({
     .describe("Learning rate at the schedule's end, as a fraction of the peak"),
   learning_rate_schedule_steps: wholeOrDerived()
     .default(-1)
-    .describe("Steps the schedule spans, after which the learning rate is 0; -1 = steps"),
+    .describe("Steps the schedule spans, warm-up included; -1 = steps"),
+  lr_after_schedule: z
+    .enum(afterSchedule)
+    .default("zero")
+    .describe("Learning rate after the schedule's end: zero (MaxText's), or the final one for ever (Megatron's)"),
   wsd_decay_steps_fraction: z
     .number()
     .min(0)

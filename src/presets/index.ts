@@ -3,19 +3,27 @@ import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
 import type { PartialSettings } from "../config/index.ts";
 import { demo } from "./demo.ts";
+import { llama3_8b, llama3_70b, llama31_405b } from "./llama3.ts";
 import { llamaTiny } from "./llamaTiny.ts";
 
 export type Preset = () => PartialSettings;
 
-export const presets: Readonly<Record<string, Preset>> = {
+const table = {
   "llama-tiny": llamaTiny,
+  "llama3-8b": llama3_8b,
+  "llama3-70b": llama3_70b,
+  "llama3.1-405b": llama31_405b,
   demo,
-};
+} as const satisfies Record<string, Preset>;
+
+export type PresetName = keyof typeof table;
+export const presets: Readonly<Record<PresetName, Preset>> = table;
+
+export const isPreset = (name: string): name is PresetName => Object.hasOwn(presets, name);
 
 /** The settings of the preset `name`. @throws UserError where there is none of that name. */
 export function presetByName(name: string): PartialSettings {
-  const preset = Object.hasOwn(presets, name) ? presets[name] : undefined;
-  if (preset !== undefined) return preset();
+  if (isPreset(name)) return presets[name]();
   const names = Object.keys(presets);
   const near = nearest(name, names);
   throw new UserError(
@@ -24,4 +32,5 @@ export function presetByName(name: string): PartialSettings {
   );
 }
 
-export { demo, llamaTiny };
+export { presetModules, readPreset, type UserPreset } from "./readPreset.ts";
+export { demo, llama3_8b, llama3_70b, llama31_405b, llamaTiny };

@@ -10,6 +10,10 @@ export const runSettings = z.object({
     .describe("Folder of the run below base_output_directory; empty = made from precision and time of start")
     .meta({ rule: "letters, digits, _ . -, beginning with a letter or digit" }),
   base_output_directory: z.string().min(1).default("runs").describe("Folder of all runs").meta({ rule: "a path" }),
+  hardware: z
+    .enum(["any", "cpu", "gpu"])
+    .default("any")
+    .describe("What the PJRT plugin must run on; a run is refused on anything else"),
   steps: whole(1).default(1000).describe("Training steps"),
   eval_interval: wholeOrDerived().default(-1).describe("Steps between validations; -1 = only after the last step"),
   eval_steps: wholeOrDerived().default(-1).describe("Batches of a validation; -1 = all"),

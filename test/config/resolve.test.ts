@@ -58,7 +58,7 @@ describe("resolve", () => {
 
   it.each([
     ["learning_rate", "fast", "learning_rate=fast: must be a number above 0 and at most 10"],
-    ["learning_rate", "0", "learning_rate=0: must be a number above 0 and at most 10 (Peak learning rate"],
+    ["learning_rate", "0", "learning_rate=0: must be a number above 0 and at most 10 (optimizer: Peak learning rate"],
     ["learning_rate", "-1e-4", "must be a number above 0"],
     ["learning_rate", "0x1", "learning_rate=0x1: must be a number"],
     ["learning_rate", "1e-4f", "must be a number"],
@@ -72,12 +72,17 @@ describe("resolve", () => {
     ["steps", "1_", "must be an integer at least 1"],
     ["steps", "1__0", "must be an integer"],
     ["steps", "1.5", "steps=1.5: must be an integer at least 1"],
-    ["steps", "0", "steps=0: must be an integer at least 1 (Training steps)"],
+    ["steps", "0", "steps=0: must be an integer at least 1 (run: Training steps)"],
     ["head_dim", "0", "head_dim=0: must be an integer of 1 or more, or -1"],
     ["head_dim", "-2", "or -1"],
     ["validation_fraction", "1", "at least 0 and below 1"],
     ["adam_b2", "1", "must be a number at least 0 and below 1"],
-    ["enable_checkpointing", "True", "enable_checkpointing=True: must be true or false (in lower case)"],
+    ["enable_checkpointing", "TRUE", "enable_checkpointing=TRUE: must be true or false (run: Save checkpoints"],
+    ["enable_checkpointing", "yes", "must be true or false"],
+    ["lr_schedule_type", "cosin", "must be one of constant, linear, cosine, wsd; did you mean cosine? (optimizer:"],
+    ["dtype", "bf16", "did you mean bfloat16? (compute:"],
+    ["mock", "maybe", "mock=maybe: must be true or false"],
+    ["lr_decay_iters", "0", "lr_decay_iters=0: must be an integer at least 1"],
     ["enable_checkpointing", "1", "enable_checkpointing=1: must be true or false"],
     ["enable_checkpointing", 1, "must be true or false"],
     ["dtype", "fp32", "dtype=fp32: must be one of bfloat16, float16, float32"],
@@ -117,7 +122,7 @@ describe("resolve", () => {
   it("takes MaxText's base_ spellings, but not both", () => {
     expect(resolve({}, { ...text, base_emb_dim: "128" }).model.embDim).toBe(128);
     expect(code(() => resolve({}, { ...text, base_emb_dim: "128", emb_dim: "64" }))).toContain(
-      "base_emb_dim and emb_dim are the same setting",
+      "base_emb_dim=128 and emb_dim=64 say different things of the same setting, emb_dim: keep one",
     );
   });
 
@@ -173,7 +178,7 @@ describe("resolve", () => {
     [{ quantization: "bf16", rounding_seed: 1 }, "rounding_seed=1 has no effect"],
     [{ last_layers_bf16: 0 }, "last_layers_bf16=0 has no effect"],
     [{ initial_loss_scale: 1024 }, "initial_loss_scale=1024 has no effect: only dtype=float16 scales the loss"],
-    [{ dtype: "float32", loss_scale_window: 9 }, "loss_scale_growth_interval=9 has no effect: only dtype=float16"],
+    [{ dtype: "float32", loss_scale_window: 9 }, "loss_scale_window=9 has no effect: only dtype=float16"],
     [{ dataset_type: "synthetic", dataset_path: "books" }, "dataset_path=books has no effect: dataset_type=synthetic"],
     [{ eval_dataset_path: "x", validation_fraction: 0.1 }, "validation_fraction=0.1 has no effect"],
     [{ eval_interval: 10 }, "eval_interval=10 has no effect: there is no validation text"],
@@ -204,7 +209,7 @@ describe("resolve", () => {
     expect(code(() => resolve({}, overrides))).toContain("add override_model_config=true");
     const changed = resolve({}, { ...overrides, override_model_config: true });
     expect(changed.model).toMatchObject({ embDim: 128, mlpDim: 192 });
-    expect(resolve(changed.keys)).toEqual(changed);
+    expect(resolve(changed.keys)).toEqual({ ...changed, derived: [] });
   });
 });
 
@@ -276,7 +281,7 @@ describe("a resolved configuration", () => {
     fc.assert(
       fc.property(overrides, (given) => {
         const config = resolve({ ...text, ...(given as object) });
-        const same = { ...config, notes: expect.any(Array) };
+        const same = { ...config, notes: expect.any(Array), derived: [] };
         expect(resolve(config.keys)).toEqual(same);
         expect(resolve(JSON.parse(JSON.stringify(config.keys)))).toEqual(same);
         const strings = Object.fromEntries(Object.entries(config.keys).map(([key, value]) => [key, String(value)]));
@@ -289,7 +294,7 @@ describe("a resolved configuration", () => {
 describe("presets", () => {
   it.each(Object.keys(presets))("%s resolves, in every precision", (name) => {
     for (const quantization of ["none", "nvfp4", "te_nvfp4"]) {
-      const config = resolve(presetByName(name), { ...text, quantization });
+      const config = resolve(presetByName(name), { ...text, dataset_type: "text", quantization });
       expect(config.model.embDim % 16).toBe(0);
       expect(config.model.mlpDim % 16).toBe(0);
     }
@@ -298,7 +303,7 @@ describe("presets", () => {
   it("are found by name, with the nearest where there is none", () => {
     expect(presetByName("demo")).toEqual(demo());
     expect(code(() => presetByName("lama-tiny"))).toContain('did you mean "llama-tiny"?');
-    expect(code(() => presetByName("constructor"))).toContain("known are llama-tiny, demo");
+    expect(code(() => presetByName("constructor"))).toContain("known are llama-tiny, llama3-8b, ");
   });
 });
 

@@ -214,8 +214,10 @@ describe("what can't go on says so in a sentence", () => {
   it("an output folder that can't be made", async () => {
     const base = join(temporaryFolder({ taken: "a file" }), "taken");
     const { exitCode, stderr } = await train(["steps=2", `base_output_directory=${base}`, "run_name=a"]);
-    expect(exitCode).toBe(1);
-    expect(stderr).toMatch(/^halfbyte: .*taken\/a: can't be written \(a part of the path is a file\)\n$/);
+    expect(exitCode).toBe(2);
+    expect(stderr).toMatch(
+      /^halfbyte: the run's folder .*taken\/a can't be written \(.*taken is a file\): choose another base_output_directory/,
+    );
   });
 
   it("a key that does not exist, a setting that changed, too little text: exit 2 before anything is compiled", async () => {

@@ -1,0 +1,73 @@
+/** Where a run goes on, and what of its settings stays as it began. */
+import { readFileSync } from "node:fs";
+import { UserError } from "../base/errors.ts";
+import { type CheckpointPlace, listCheckpoints, newestCheckpoint, type RunFolder } from "../checkpoint/index.ts";
+import {
+  type Config,
+  type PartialSettings,
+  refuseChangedRun,
+  resolve,
+  scheduleNotes,
+  withSettings,
+} from "../config/index.ts";
+
+/** The checkpoint a run goes on from, or undefined for a run from the beginning. */
+export async function placeToResume(
+  { run }: Config,
+  folder: RunFolder,
+  say: (text: string) => void,
+): Promise<CheckpointPlace | undefined> {
+  if (listCheckpoints(folder.checkpoints).length === 0) return undefined;
+  if (!run.enableCheckpointing) {
+    throw new UserError(
+      "E_RESUME",
+      `${folder.path} has checkpoints, and enable_checkpointing=false neither resumes nor saves: choose another run_name`,
+    );
+  }
+  const newest = await newestCheckpoint(folder.checkpoints, ({ path }, fault) => say(`${path} is not used: ${fault}`));
+  if (newest === undefined) {
+    say(`${folder.checkpoints} has no whole checkpoint: starting from the beginning`);
+    return undefined;
+  }
+  return newest;
+}
+
+/** The configuration of a run that goes on. @throws UserError where it is another run's, or has no step left to do */
+export function continued(
+  now: Config,
+  folder: RunFolder,
+  { step, path }: CheckpointPlace,
+  say: (text: string) => void,
+): Config {
+  const saved = savedKeys(folder.config);
+  const config = withSavedSchedule(now, saved, say);
+  refuseChangedRun(saved, config.keys, folder.path);
+  const { steps } = config.run;
+  if (step > steps) {
+    throw new UserError(
+      "E_RESUME",
+      `${folder.path} has done ${step} steps already, more than steps=${steps}: raise steps, or choose another run_name`,
+    );
+  }
+  say(step === steps ? `${path} is the last step already; raise steps to train on` : `resuming from ${path}`);
+  return config;
+}
+
+/** The schedule stays as long as it was, where nobody set its length and more steps would stretch it. */
+function withSavedSchedule(now: Config, saved: PartialSettings, say: (text: string) => void): Config {
+  const key = "learning_rate_schedule_steps";
+  const length = saved[key];
+  if (length === undefined || length === now.keys[key] || !now.derived.includes(key)) return now;
+  const config = withSettings(now, { [key]: length });
+  say(`${key}=${length} stays as the run began; steps=${now.run.steps} does not stretch the schedule`);
+  return { ...config, notes: [...config.notes, ...scheduleNotes(config)] };
+}
+
+/** The settings a run was started with; keys that are newer than the run are at their defaults. */
+function savedKeys(path: string): PartialSettings {
+  try {
+    return resolve(JSON.parse(readFileSync(path, "utf8")), {}, { draft: true }).keys;
+  } catch (error) {
+    throw new UserError("E_RESUME", `${path} can't be read (${(error as Error).message}): choose another run_name`);
+  }
+}

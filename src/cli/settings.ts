@@ -1,0 +1,71 @@
+/** Where a command's settings come from: a preset, a file, the command line. */
+import { existsSync, readFileSync } from "node:fs";
+import { extname, join } from "node:path";
+import { UserError } from "../base/errors.ts";
+import { type Config, type PartialSettings, type ResolveOptions, resolve } from "../config/index.ts";
+import { isPreset, presetByName, presetModules, presets, readPreset } from "../presets/index.ts";
+
+/** Settings to start from, in the terms of `resolve`. */
+export interface SettingsSource {
+  readonly preset?: PartialSettings;
+  readonly file?: NonNullable<ResolveOptions["file"]>;
+}
+
+/** For help texts: what a PRESET on the command line may be. */
+export const sourceHelp = `settings to start from: ${Object.keys(presets).join(", ")}; a module of your own
+                          (mine.mjs: export default (presets) => ({ ...presets.demo(), steps: 50 });),
+                          a .json file of settings, or the folder of a run`;
+
+/** What `word` stands for: a preset's name, a module that makes one, a JSON file, a run's folder. @throws UserError */
+export async function settingsSource(word: string): Promise<SettingsSource> {
+  if (isPreset(word)) return { preset: presetByName(word) };
+  if (presetModules.includes(extname(word))) return { preset: await readPreset(word, presets) };
+  if (extname(word) === ".json") return { file: readSettingsFile(word) };
+  const ofRun = join(word, "config.json");
+  return existsSync(ofRun) ? { file: readSettingsFile(ofRun) } : { preset: presetByName(word) };
+}
+
+/** The configuration of a command line: PRESET, `config=FILE` and the other settings. @throws UserError */
+export async function configOf(
+  word: string | undefined,
+  settings: Readonly<Record<string, unknown>>,
+  options: Pick<ResolveOptions, "draft"> = {},
+): Promise<Config> {
+  const { source, own } = await settingsOf(word, settings);
+  return resolve(source.preset, own, { ...options, ...(source.file && { file: source.file }) });
+}
+
+/** The same, not resolved yet. */
+export async function settingsOf(
+  word: string | undefined,
+  settings: Readonly<Record<string, unknown>>,
+): Promise<{ readonly source: SettingsSource; readonly own: Readonly<Record<string, unknown>> }> {
+  const { config, ...own } = settings;
+  const source = word === undefined ? {} : await settingsSource(word);
+  if (config === undefined) return { source, own };
+  if (source.file !== undefined) {
+    throw new UserError("E_KEY", `${word} and config=${config} are two files of settings: keep one`);
+  }
+  return { source: { ...source, file: readSettingsFile(String(config)) }, own };
+}
+
+/** Settings of a JSON object. Sections are no part of keys: one is told as "section.key". @throws UserError */
+function readSettingsFile(path: string): NonNullable<SettingsSource["file"]> {
+  let json: unknown;
+  try {
+    json = JSON.parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    const missing = (error as NodeJS.ErrnoException).code === "ENOENT";
+    throw new UserError("E_CONFIG", `${path}: ${missing ? "there is no such file" : (error as Error).message}`);
+  }
+  if (!isObject(json)) throw new UserError("E_CONFIG", `${path}: must be a JSON object of settings, {"steps": 100, …}`);
+  const settings = Object.entries(json).flatMap(([key, value]) =>
+    isObject(value)
+      ? Object.entries(value).map(([inner, v]): [string, unknown] => [`${key}.${inner}`, v])
+      : [[key, value]],
+  );
+  return { name: path, settings: Object.fromEntries(settings) };
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
