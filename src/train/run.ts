@@ -117,12 +117,13 @@ async function train(run: RunContext): Promise<RunOutcome> {
     peakFlopsPerSecond: peak.flopsPerSecond,
     precision: precisionLines(plan),
   });
-  const model: LlamaOptions = { config: plan.model, precision: plan.precision.precision };
-  const { optimizer, clippingThreshold, seeds, remat, microBatches, lossScale } = plan;
+  const { optimizer, clippingThreshold, seeds, remat, microBatches, lossScale, scanLayers = false, zLoss = 0 } = plan;
+  const model: LlamaOptions = { config: plan.model, precision: plan.precision.precision, scanLayers };
   const settings = {
     ...model,
     ...(remat && { remat }),
     ...(lossScale && { lossScale }),
+    zLoss,
     optimizer,
     clippingThreshold,
     roundingSeed: seeds.rounding,
