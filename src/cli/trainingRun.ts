@@ -21,7 +21,7 @@ import {
   withSettings,
   withTokenizerVocab,
 } from "../config/index.ts";
-import { type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
+import { copyTokenizer, type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
 import { rematPolicies } from "../models/rematPolicies.ts";
 import type { RunPlan } from "../train/plan.ts";
 import { machineMistakes } from "./machineLimits.ts";
@@ -137,15 +137,4 @@ export function writeRunFolder({ folder, config }: PreparedRun): void {
     renameSync(unfinished, folder.config);
     if (config.data.datasetType === "text") copyTokenizer(config.data.tokenizerPath, folder.tokenizer);
   });
-}
-
-/** The byte tokenizer is no file. */
-function copyTokenizer(path: string, target: string): void {
-  if (path === "byte") return;
-  const folder = statSync(path).isDirectory() ? path : dirname(path);
-  const file = statSync(path).isDirectory() ? join(path, "tokenizer.json") : path;
-  mkdirSync(target, { recursive: true });
-  copyFileSync(file, join(target, "tokenizer.json"));
-  const config = join(folder, "tokenizer_config.json");
-  if (existsSync(config)) copyFileSync(config, join(target, "tokenizer_config.json"));
 }

@@ -1,33 +1,34 @@
 /** Byte-level BPE: split the text, look each pre-token up in a cache, merge the ones not seen before. */
 import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
+import { type AddedToken, addedTokenSplitter } from "./addedTokens.ts";
 import { mergePairs } from "./bpeMerge.ts";
+import { pieceCache } from "./pieceCache.ts";
 import { translateSplitPattern } from "./splitPattern.ts";
 import { decodeBytes, type Tokenizer } from "./tokenizer.ts";
 
 /** A byte-level BPE vocabulary as plain data. */
 export interface BpeModel {
-  /** Bytes of each token by id; undefined for ids without an ordinary token (control tokens, gaps). */
+  /** Bytes of each token by id; undefined for ids without one of these (added tokens, gaps). */
   readonly tokens: readonly (Uint8Array | undefined)[];
   /** Merges in the order they were learned. */
   readonly merges: readonly { readonly left: number; readonly right: number; readonly merged: number }[];
-  /** Control tokens' spellings by id; ids lie within 0..tokens.length-1. */
-  readonly control: ReadonlyMap<number, string>;
+  /** Their ids lie within 0..tokens.length-1. */
+  readonly added: readonly AddedToken[];
   readonly eosId: number;
-  /** In tokenizer.json's dialect. */
-  readonly splitPattern: string;
+  /** In tokenizer.json's dialect; each cuts the pieces of the one before. */
+  readonly splitPatterns: readonly string[];
+  /** A text that begins with no space gets one. */
+  readonly prefixSpace: boolean;
   /** A pre-token that is itself a token is not merged from its bytes. */
   readonly ignoreMerges: boolean;
   /** Unicode normalisation before anything else. */
   readonly normalization: "NFC" | "none";
 }
 
-const cachedLength = 64; // UTF-16 units; longer pre-tokens are rare and not worth remembering
-const cachedEntries = 1 << 17;
-
 export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
   const vocabSize = model.tokens.length;
-  const split = translateSplitPattern(model.splitPattern);
+  const splits = model.splitPatterns.map(translateSplitPattern);
   const idOfByte = byteIds(model, name);
   const wholeTokens = new Map<string, number>();
   if (model.ignoreMerges) {
@@ -45,8 +46,7 @@ export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
     if (!table.rankOfPair.has(pair)) table.rankOfPair.set(pair, rank);
   });
 
-  const cache = new Map<string, Int32Array>();
-  const encodePreToken = (piece: string): Int32Array => {
+  const idsOf = pieceCache((piece) => {
     const bytes = Buffer.from(piece);
     const whole = model.ignoreMerges ? wholeTokens.get(bytes.toString("latin1")) : undefined;
     if (whole !== undefined) return Int32Array.of(whole);
@@ -54,17 +54,7 @@ export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
       Int32Array.from(bytes, (byte) => idOfByte[byte]!),
       table,
     );
-  };
-  const lookUp = (piece: string): Int32Array => {
-    const known = cache.get(piece);
-    if (known !== undefined) return known;
-    const ids = encodePreToken(piece);
-    if (piece.length <= cachedLength) {
-      if (cache.size >= cachedEntries) cache.clear();
-      cache.set(piece, ids);
-    }
-    return ids;
-  };
+  });
 
   let buffer = new Int32Array(1 << 12);
   let used = 0;
@@ -74,66 +64,55 @@ export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
     grown.set(buffer.subarray(0, used));
     buffer = grown;
   };
-  const appendText = (raw: string) => {
-    const text = model.normalization === "NFC" ? raw.normalize("NFC") : raw;
-    let end = 0; // text between matches belongs to no alternative and is a pre-token of its own
-    const append = (piece: string) => {
-      const ids = lookUp(piece);
+  /** Appends the ids of a piece that the first `level` patterns have cut. */
+  const append = (piece: string, level: number) => {
+    const split = splits[level];
+    if (split === undefined) {
+      const ids = idsOf(piece);
       reserve(ids.length);
       for (let i = 0; i < ids.length; i++) buffer[used++] = ids[i]!;
-    };
-    split.lastIndex = 0;
-    for (let match = split.exec(text); match !== null; match = split.exec(text)) {
-      if (match[0].length === 0) {
-        split.lastIndex++;
-        continue;
-      }
-      if (match.index > end) append(text.slice(end, match.index));
-      append(match[0]);
+      return;
+    }
+    let end = 0; // text between matches belongs to no alternative and is a piece of its own
+    // Not split.lastIndex: a pattern may occur at two levels.
+    for (const match of piece.matchAll(split)) {
+      if (match[0].length === 0) continue;
+      if (match.index > end) append(piece.slice(end, match.index), level + 1);
+      append(match[0], level + 1);
       end = match.index + match[0].length;
     }
-    if (end < text.length) append(text.slice(end));
+    if (end < piece.length) append(piece.slice(end), level + 1);
   };
 
-  const controlBytes = new Map([...model.control].map(([id, spelling]) => [id, Buffer.from(spelling)]));
-  const controlIds = new Map([...model.control].map(([id, spelling]) => [spelling, id]));
-  const controlPattern = patternOf([...controlIds.keys()]);
+  const sections = addedTokenSplitter(model.added, (text) =>
+    model.normalization === "NFC" ? text.normalize("NFC") : text,
+  );
+  const prefixed = (text: string) => (model.prefixSpace && text !== "" && text[0] !== " " ? ` ${text}` : text);
+  const added = new Map(model.added.map((token) => [token.id, { ...token, bytes: Buffer.from(token.content) }]));
   const none = new Uint8Array();
   const source = {
-    isControl: (id: number) => model.control.has(id),
-    bytesOf: (id: number) => controlBytes.get(id) ?? model.tokens[id] ?? none,
+    isControl: (id: number) => added.get(id)?.special === true,
+    bytesOf: (id: number) => added.get(id)?.bytes ?? model.tokens[id] ?? none,
   };
   return {
     name,
     hash: hashOf(model),
     vocabSize,
     eosId: model.eosId,
-    encode(text, options) {
+    encode(text, { control = false } = {}) {
       used = 0;
-      if (options?.control && controlPattern !== undefined) {
-        for (const piece of text.split(controlPattern)) {
-          const id = controlIds.get(piece);
-          if (id === undefined) appendText(piece);
-          else {
-            reserve(1);
-            buffer[used++] = id;
-          }
+      for (const section of sections(text.toWellFormed(), control)) {
+        if ("text" in section) append(prefixed(section.text), 0);
+        else {
+          reserve(1);
+          buffer[used++] = section.id;
         }
-      } else appendText(text);
+      }
       return buffer.slice(0, used);
     },
     decode: (ids, options) => decodeBytes(source, ids, options),
     ...source,
   };
-}
-
-/** Matches any of the spellings, the longest first; captured, so that `split` keeps them. */
-function patternOf(spellings: readonly string[]): RegExp | undefined {
-  if (spellings.length === 0) return undefined;
-  const escaped = [...spellings]
-    .sort((a, b) => b.length - a.length)
-    .map((spelling) => spelling.replace(/[\\^$.*+?()[\]{}|]/g, "\\$&"));
-  return new RegExp(`(${escaped.join("|")})`, "u");
 }
 
 function byteIds(model: BpeModel, name: string): Int32Array {
@@ -153,9 +132,10 @@ function byteIds(model: BpeModel, name: string): Int32Array {
 
 function hashOf(model: BpeModel): string {
   const hash = createHash("sha256");
-  hash.update(JSON.stringify([model.splitPattern, model.ignoreMerges, model.normalization, model.eosId]));
+  const { splitPatterns, prefixSpace, ignoreMerges, normalization, eosId, added } = model;
+  hash.update(JSON.stringify([splitPatterns, prefixSpace, ignoreMerges, normalization, eosId, added]));
   model.tokens.forEach((bytes, id) => {
-    hash.update(`\n${id}:${model.control.get(id) ?? ""}:`);
+    hash.update(`\n${id}:`);
     if (bytes !== undefined) hash.update(bytes);
   });
   for (const { left, right, merged } of model.merges) hash.update(`\n${left},${right},${merged}`);

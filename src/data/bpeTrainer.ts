@@ -4,6 +4,7 @@
  * text gives the same vocabulary everywhere.
  */
 import { UserError } from "../base/errors.ts";
+import { controlToken } from "./addedTokens.ts";
 import type { BpeModel } from "./bpeTokenizer.ts";
 import { bytesInAlphabetOrder } from "./byteAlphabet.ts";
 import { type Before, heapPop, heapPush } from "./heap.ts";
@@ -133,9 +134,10 @@ function learnMerges(preTokens: ReadonlyMap<string, number>, vocabSize: number, 
   return {
     tokens: [...tokens, undefined],
     merges,
-    control: new Map([[eosId, trainedEos]]),
+    added: [controlToken(eosId, trainedEos)],
     eosId,
-    splitPattern: defaultSplitPattern,
+    splitPatterns: [defaultSplitPattern],
+    prefixSpace: false,
     ignoreMerges: false,
     normalization: "none",
   };

@@ -117,9 +117,11 @@ async function tokenise(
   onRead: (bytes: number) => void,
 ): Promise<PackedTokens> {
   const packer = tokenPacker(tokenizer);
+  let continues = false;
   for await (const part of readTextParts(files)) {
-    if (part.text !== "") packer.push(tokenizer.encode(part.text));
+    if (part.text !== "") packer.push(tokenizer.encode(part.text, { continues }));
     if (part.last) packer.endDocument();
+    continues = !part.last;
     onRead(Buffer.byteLength(part.text));
   }
   return packer.finish();

@@ -31,5 +31,5 @@ export { type Split, splitDocuments } from "./split.ts";
 export { syntheticBatches, syntheticEntropy } from "./synthetic.ts";
 export { listTextFiles, type TextFile } from "./textFiles.ts";
 export { type DecodeOptions, type EncodeOptions, streamDecoder, type Tokenizer, textBytes } from "./tokenizer.ts";
-export { loadTokenizer, saveTokenizer } from "./tokenizerFiles.ts";
+export { copyTokenizer, loadTokenizer, saveTokenizer } from "./tokenizerFiles.ts";
 export { parseTokenizerJson, toTokenizerJson } from "./tokenizerJson.ts";

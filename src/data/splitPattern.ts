@@ -9,6 +9,9 @@ import { UserError } from "../base/errors.ts";
 export const defaultSplitPattern =
   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
 
+/** GPT-2's cuts, which ByteLevel with `use_regex` means. */
+export const byteLevelPattern = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
 /** Unicode's White_Space, as the inside of a character class. */
 const whiteSpace = "\\t-\\r \\u0085\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
 
@@ -66,6 +69,7 @@ export function translateSplitPattern(source: string): RegExp {
       i += 3;
       foldDepth++;
     } else {
+      if (/[.^$]/.test(char)) refuse(source, `${char}, whose meaning differs`);
       if (char === "[") inClass = true;
       if (foldDepth > 0 && char === "[") refuse(source, "a class inside (?i:…)");
       if (foldDepth > 0 && char === "(") foldDepth++;

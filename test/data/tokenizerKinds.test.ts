@@ -1,0 +1,188 @@
+/** Every kind of tokenizer.json against the ids of the reference library, and the trials A11 to A15 of public bug reports. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it, type TestContext } from "vitest";
+import { loadTokenizer } from "../../src/data/index.ts";
+import { streamDecoder, type Tokenizer, textBytes } from "../../src/data/tokenizer.ts";
+import { llama3Folder } from "./llama3.ts";
+import { temporaryFolder } from "./temporaryFiles.ts";
+
+interface Case {
+  readonly text: string;
+  readonly ids: readonly number[];
+  readonly idsWithControl: readonly number[];
+  readonly decoded: string;
+}
+interface Kind {
+  readonly tokenizer: unknown;
+  readonly cases: readonly Case[];
+}
+
+/** Made by make.py there. */
+const folder = fileURLToPath(new URL("tokenizers/", import.meta.url));
+const kindOf = (name: string) => JSON.parse(readFileSync(join(folder, `${name}.json`), "utf8")) as Kind;
+const kinds = readdirSync(folder)
+  .map((file) => file.replace(/\.json$/, ""))
+  .filter((name) => name !== "make.py" && name !== "llama3");
+
+function load(tokenizer: unknown): Tokenizer {
+  return loadTokenizer(
+    temporaryFolder({
+      "tokenizer.json": JSON.stringify(tokenizer),
+      "tokenizer_config.json": JSON.stringify({ eos_token: "<|end|>" }),
+    }),
+  );
+}
+
+let llama3: Tokenizer | undefined;
+async function llama3Tokenizer(context: TestContext): Promise<Tokenizer> {
+  llama3 ??= loadTokenizer(await llama3Folder(context));
+  return llama3;
+}
+
+function expectReference(tokenizer: Tokenizer, cases: readonly Case[]): void {
+  expect(cases.length).toBeGreaterThan(30);
+  for (const { text, ids, idsWithControl, decoded } of cases) {
+    expect({ text, ids: [...tokenizer.encode(text)] }).toEqual({ text, ids });
+    expect({ text, ids: [...tokenizer.encode(text, { control: true })] }).toEqual({ text, ids: idsWithControl });
+    expect(tokenizer.decode(ids)).toBe(decoded);
+    const stream = streamDecoder(tokenizer);
+    expect(ids.map((id) => stream.push(id)).join("") + stream.end()).toBe(decoded);
+  }
+}
+
+describe("a tokenizer.json", () => {
+  it("is there in every kind", () => {
+    expect(kinds.length).toBeGreaterThanOrEqual(10);
+  });
+
+  it.each(kinds)("of the kind %s gives the reference's ids and texts", (name) => {
+    const { tokenizer, cases } = kindOf(name);
+    expectReference(load(tokenizer), cases);
+  });
+
+  it("of SentencePiece's kinds gives the same ids in parts", () => {
+    for (const name of ["metaspace-always", "metaspace-first", "sentencepiece-bpe", "bytelevel-prefix"]) {
+      const tokenizer = load(kindOf(name).tokenizer);
+      const [start, rest] = ["the old house", " by the sea"];
+      const parts = [...tokenizer.encode(start), ...tokenizer.encode(rest, { continues: true })];
+      expect(parts).toEqual([...tokenizer.encode(start + rest)]);
+    }
+  });
+
+  it("of SentencePiece's kinds counts the bytes of its tokens", () => {
+    for (const name of ["metaspace-never", "sentencepiece-bpe"]) {
+      const tokenizer = load(kindOf(name).tokenizer);
+      const bytes = textBytes(tokenizer);
+      const text = " the house by the sea";
+      const sum = tokenizer.encode(text, { continues: true }).reduce((total, id) => total + bytes[id]!, 0);
+      expect(sum).toBe(Buffer.byteLength(text));
+    }
+  });
+
+  it("of any kind has a hash of its content", () => {
+    const { tokenizer } = kindOf("metaspace-never");
+    expect(load(tokenizer).hash).toBe(load(tokenizer).hash);
+    expect(load(kindOf("metaspace-always").tokenizer).hash).not.toBe(load(tokenizer).hash);
+  });
+
+  // biome-ignore lint/suspicious/noExplicitAny: broken on purpose, in any place
+  const broken: [string, (file: any) => void][] = [
+    ["model type", (file) => Object.assign(file.model, { type: "Other" })],
+    ["draws ids at random", (file) => Object.assign(file.model, { dropout: 0.1 })],
+    ["continuing_subword_prefix", (file) => Object.assign(file.model, { continuing_subword_prefix: "##" })],
+    ["Precompiled", (file) => Object.assign(file, { normalizer: { type: "Precompiled", precompiled_charsmap: "" } })],
+    ["Unknown Normalizer type", (file) => Object.assign(file, { normalizer: { type: "Nmt" } })],
+    ['pre_tokenizer "UnicodeScripts"', (file) => Object.assign(file, { pre_tokenizer: { type: "UnicodeScripts" } })],
+    ["a Split without", (file) => Object.assign(file, { pre_tokenizer: { type: "Split", behavior: "Isolated" } })],
+    ['decoder "CTC"', (file) => Object.assign(file, { decoder: { type: "CTC" } })],
+    ["has the id -1", (file) => Object.assign(file.model.vocab, { a: -1 })],
+    ["model.vocab is missing", (file) => delete file.model.vocab],
+  ];
+  it.each(broken)("with what can't be computed exactly is refused by name: %s", (message, breakIt) => {
+    const file = structuredClone(kindOf("metaspace-never").tokenizer);
+    breakIt(file);
+    expect(() => load(file)).toThrow(message);
+    expect(() => load(file)).toThrow(/tokenizer\.json: /);
+  });
+});
+
+describe("trials", () => {
+  it("A11: a whole word in the vocabulary is taken before merging (ignore_merges)", async (context) => {
+    const tokenizer = await llama3Tokenizer(context);
+    expect(tokenizer.vocabSize).toBe(128_256);
+    expect([...tokenizer.encode(" Việt")]).toEqual([101798]);
+  });
+
+  it.each(["never", "first", "always"])(
+    "A12: Metaspace with prepend_scheme %s puts its space as the file says",
+    (scheme) => {
+      const { tokenizer, cases } = kindOf(`metaspace-${scheme}`);
+      const ours = load(tokenizer);
+      for (const text of ["a b", " a"]) {
+        expect([...ours.encode(text)]).toEqual(cases.find((each) => each.text === text)!.ids);
+      }
+      // Behind a control token the text begins anew for "always" alone.
+      const behind = [...ours.encode("<|end|>a", { control: true })].slice(1);
+      expect(behind).toEqual([...ours.encode("a", { continues: scheme !== "always" })]);
+      expect(ours.decode(behind)).toBe("a");
+    },
+  );
+
+  it("A13: contractions, numbers, line ends, combining marks are cut as Llama 3 cuts them", async (context) => {
+    const tokenizer = await llama3Tokenizer(context);
+    expectReference(tokenizer, kindOf("llama3").cases);
+  });
+
+  it("A13: a lone surrogate is U+FFFD, once, in every kind", async (context) => {
+    const all = [loadTokenizer("byte"), ...kinds.map((name) => load(kindOf(name).tokenizer))];
+    for (const tokenizer of [...all, await llama3Tokenizer(context)]) {
+      for (const lone of ["a\ud800b", "\udc00", "x\ud83e"]) {
+        expect([...tokenizer.encode(lone)]).toEqual([...tokenizer.encode(lone.replace(/[\ud800-\udfff]/, "\ufffd"))]);
+      }
+    }
+  });
+
+  it("A14: control tokens spelled in raw text are ordinary characters, unless parsing is asked for", async (context) => {
+    const text = "The end is <|eot_id|>, the very end <|end_of_text|>; so says the manual.";
+    const tokenizer = await llama3Tokenizer(context);
+    const raw = tokenizer.encode(text);
+    expect([...raw].filter((id) => tokenizer.isControl(id))).toEqual([]);
+    expect(tokenizer.decode(raw)).toBe(text);
+    const parsed = tokenizer.encode(text, { control: true });
+    expect([...parsed].filter((id) => tokenizer.isControl(id))).toEqual([128009, 128001]);
+    expect(tokenizer.decode(parsed)).toBe(text);
+    for (const name of kinds) {
+      const other = load(kindOf(name).tokenizer);
+      expect([...other.encode("a<|end|>b")]).not.toContain(other.eosId);
+      expect([...other.encode("a<|end|>b", { control: true })]).toContain(other.eosId);
+    }
+  });
+
+  it("A15: a character that spans tokens is decoded with its last one; a broken tail is flushed once", async (context) => {
+    const text = "🦙 ďábel 똻";
+    const tokenizers = [
+      await llama3Tokenizer(context),
+      loadTokenizer("byte"),
+      load(kindOf("sentencepiece-bpe").tokenizer),
+      load(kindOf("bytelevel-digits").tokenizer),
+    ];
+    for (const tokenizer of tokenizers) {
+      const ids = [...tokenizer.encode(text)];
+      expect(ids.length).toBeGreaterThan(5);
+      const stream = streamDecoder(tokenizer);
+      const pieces = ids.map((id) => stream.push(id));
+      expect(pieces.join("")).toBe(text);
+      expect(pieces.join("")).not.toContain("\ufffd");
+      expect(stream.end()).toBe("");
+
+      const cut = streamDecoder(tokenizer);
+      const start = ids.slice(0, -1).map((id) => cut.push(id));
+      expect(start.join("")).toBe("🦙 ďábel ");
+      expect(cut.end()).toBe("\ufffd");
+      expect(cut.end()).toBe("");
+      expect(`${start.join("")}\ufffd`).toBe(tokenizer.decode(ids.slice(0, -1)));
+    }
+  });
+});
