@@ -1,6 +1,6 @@
 /** From a configuration to a run that can start: its plan, data, folder, and where it goes on. */
-import { copyFileSync, existsSync, mkdirSync, renameSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
+import { existsSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { refuseMistakes, UserError } from "../base/errors.ts";
 import {
   type CheckpointPlace,

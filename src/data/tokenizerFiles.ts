@@ -35,7 +35,10 @@ function filesOf(path: string): { readonly file: string; readonly config: string
 
 /** Writes the tokenizer that `tokenizer_path` names into `folder`, "byte" too, so that the folder needs nothing else. */
 export function copyTokenizer(path: string, folder: string): void {
-  if (path === "byte") return saveTokenizer(byteModel, folder);
+  if (path === "byte") {
+    saveTokenizer(byteModel, folder);
+    return;
+  }
   const { file, config } = filesOf(path);
   mkdirSync(folder, { recursive: true });
   copyFileSync(file, join(folder, "tokenizer.json"));

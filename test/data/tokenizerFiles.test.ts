@@ -6,7 +6,7 @@ import { trainBpe } from "../../src/data/bpeTrainer.ts";
 import { byteTokenizer } from "../../src/data/byteTokenizer.ts";
 import { defaultSplitPattern, translateSplitPattern } from "../../src/data/splitPattern.ts";
 import { streamDecoder } from "../../src/data/tokenizer.ts";
-import { loadTokenizer, saveTokenizer } from "../../src/data/tokenizerFiles.ts";
+import { copyTokenizer, loadTokenizer, saveTokenizer } from "../../src/data/tokenizerFiles.ts";
 import { parseTokenizerJson, toTokenizerJson } from "../../src/data/tokenizerJson.ts";
 import { goldenJson, goldenPath } from "../golden.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
@@ -160,6 +160,14 @@ describe("byteTokenizer", () => {
     expect(tokenizer.decode(tokenizer.encode(text))).toBe(text);
     expect([...tokenizer.encode(text)]).not.toContain(256);
     expect([...tokenizer.encode(text, { control: true })]).toEqual([256, 0x78]);
+  });
+
+  it("comes back from a file as the same tokenizer", () => {
+    const folder = temporaryFolder();
+    copyTokenizer("byte", folder);
+    const loaded = loadTokenizer(folder);
+    expect(loaded.hash).toBe(tokenizer.hash);
+    expect([...loaded.encode("aé\ud800<|end_of_text|>")]).toEqual([...tokenizer.encode("aé\ud800<|end_of_text|>")]);
   });
 
   it("keeps a byte order mark inside a text", () => {
