@@ -110,11 +110,20 @@ export {
   type Site,
 } from "./quant/index.ts";
 export {
+  allGather,
+  allReduce,
+  allToAll,
+  axisIndex,
+  collectivePermute,
   mesh,
   type Partition,
   type PartitionTree,
   partition,
+  type ReduceKind,
+  reduceScatter,
   replicated,
   type Sharding,
+  type ShardMapOptions,
+  shardMap,
   withSharding,
 } from "./sharding/index.ts";

@@ -1,6 +1,7 @@
 /** From a function of Tensors to a Program, and running one in plain TypeScript. */
 import { UserError } from "../base/errors.ts";
 import { type HostArray, type Spec, sameShape, showSpec } from "./hostArray.ts";
+import type { Eqn } from "./op.ts";
 import { makeProgram, type Program } from "./program.ts";
 import { parameter, Tensor } from "./tensor.ts";
 import { type MapTree, treeLeaves, treePaths, treeUnflatten } from "./tree.ts";
@@ -39,27 +40,37 @@ export function trace<A extends readonly unknown[], R>(
   return traceFunction(f, specs).program;
 }
 
-/** Evaluates a program with the operations' own TypeScript rules. Values are dropped after their last use. */
-export function interpretProgram(program: Program, inputs: readonly Values[]): Values[] {
-  const values = new Map<Tensor, Values>(program.inputs.map((t, i) => [t, inputs[i]!]));
+/** Runs a program's equations on values of any kind, which are dropped after their last use. */
+export function evaluateProgram<V>(
+  program: Program,
+  inputs: readonly V[],
+  evaluate: (eqn: Eqn, operands: readonly V[]) => readonly V[],
+): V[] {
+  const values = new Map<Tensor, V>(program.inputs.map((t, i) => [t, inputs[i]!]));
   const lastUse = new Map<Tensor, number>();
   program.eqns.forEach((eqn, i) => {
     for (const input of eqn.inputs) lastUse.set(program.resolve(input), i);
   });
   for (const output of program.outputs) lastUse.set(output, program.eqns.length);
-  program.eqns.forEach(({ op, params, inputs, outputs }, i) => {
-    const operands = inputs.map(program.resolve);
-    const results = op.interpret(
+  program.eqns.forEach((eqn, i) => {
+    const operands = eqn.inputs.map(program.resolve);
+    const results = evaluate(
+      eqn,
       operands.map((t) => values.get(t)!),
-      params,
-      outputs,
     );
-    outputs.forEach((t, j) => {
+    eqn.outputs.forEach((t, j) => {
       values.set(t, results[j]!);
     });
     for (const t of operands) if (lastUse.get(t) === i) values.delete(t);
   });
   return program.outputs.map((t) => values.get(t)!);
+}
+
+/** Evaluates a program with the operations' own TypeScript rules. */
+export function interpretProgram(program: Program, inputs: readonly Values[]): Values[] {
+  return evaluateProgram(program, inputs, ({ op, params, outputs }, operands) =>
+    op.interpret(operands, params, outputs),
+  );
 }
 
 /** The reference evaluator: f over trees of host arrays, without a device. The oracle of the compiled path. */

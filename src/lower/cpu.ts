@@ -35,6 +35,8 @@ function asMatrix(x: Spec, params: DotParams, side: 0 | 1): Matrix | undefined {
 /** Declines (undefined) what the call cannot do or does no better. */
 function matmulCall(e: Emitter, a: Emitted, b: Emitted, params: DotParams, out: Spec): Emitted[] | undefined {
   const [left, right] = [asMatrix(a, params, 0), asMatrix(b, params, 1)];
+  // XLA's partitioner can't split a library call: it would gather both operands on every device.
+  if (e.partitioned) return undefined;
   const fits = a.dtype === "bfloat16" && (out.dtype === "bfloat16" || out.dtype === "float32");
   if (!fits || left === undefined || right === undefined) return undefined;
   const { batch, inner } = left;

@@ -1,17 +1,14 @@
 /** Saying inside a program how a value lies on the mesh. */
 import { ShapeError, UserError } from "../base/errors.ts";
 import { applyOne, type Emitter, type Mesh, type Op, type Tensor } from "../core/index.ts";
+import { perDeviceMesh } from "./exchange.ts";
 import { sameMesh, showMesh } from "./mesh.ts";
-import { type Partition, pieceShape, type Sharding, shardyText, showPartition } from "./partition.ts";
+import { type Partition, type Sharding, shardyText, showPartition, tracedPieceShape } from "./partition.ts";
 
 const constraintOp: Op<Sharding> = {
   name: "with_sharding",
   shape: ([x], sharding) => {
-    try {
-      pieceShape(x!, sharding);
-    } catch (error) {
-      throw error instanceof UserError ? new ShapeError(`withSharding: ${error.message}`) : error;
-    }
+    tracedPieceShape(x!, sharding, "withSharding");
     return [x!];
   },
   vjp: ({ params: { mesh, partition }, cts: [ct] }) => [withSharding(ct!, mesh, partition)],
@@ -37,5 +34,7 @@ export function checkMesh(e: Emitter, wanted: Mesh, what: string): void {
  * In a program for one device it is x. @throws ShapeError where x can't be split so.
  */
 export function withSharding(x: Tensor, mesh: Mesh, partition: Partition): Tensor {
+  if (perDeviceMesh() !== undefined)
+    throw new ShapeError("withSharding: inside shardMap every value is one device's own; call it outside");
   return applyOne(constraintOp, [x], { mesh, partition });
 }

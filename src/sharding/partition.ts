@@ -1,5 +1,5 @@
 /** How an array lies on a mesh: for each of its dims the mesh axes that it is split over, and its text in Shardy. */
-import { UserError } from "../base/errors.ts";
+import { ShapeError, UserError } from "../base/errors.ts";
 import { type Mesh, type Shape, type Spec, sameShape, showSpec, sizeOf } from "../core/index.ts";
 import { axisSize, coordinatesOf, sameMesh } from "./mesh.ts";
 
@@ -66,6 +66,15 @@ export function pieceShape(spec: Spec, sharding: Sharding, what?: string): Shape
   const wrong = fault(spec, sharding);
   if (wrong !== undefined) throw new UserError("E_SHARDING", `${what === undefined ? "" : `${what}: `}${wrong}`);
   return spec.shape.map((size, dim) => size / piecesAlong(sharding, dim));
+}
+
+/** The same while tracing. @throws ShapeError from the user's line */
+export function tracedPieceShape(spec: Spec, sharding: Sharding, what: string): Shape {
+  try {
+    return pieceShape(spec, sharding, what);
+  } catch (error) {
+    throw error instanceof UserError ? new ShapeError(error.message) : error;
+  }
 }
 
 /** The whole array's shape, from that of a piece. */

@@ -79,11 +79,37 @@ function reduction(name: string, { hlo, initial, combine, vjp }: Reduction): Op<
   };
 }
 
+interface EmittedReduction {
+  readonly hlo: string;
+  readonly dims: readonly number[];
+  readonly x: Emitted;
+  readonly initial: number;
+  readonly out: Spec;
+}
+
 /** One `stablehlo.reduce` with a binary operation as its body. */
-export function emitReduce(
-  e: Emitter,
-  { hlo, dims, x, initial, out }: { hlo: string; dims: readonly number[]; x: Emitted; initial: number; out: Spec },
-): Emitted {
+export function emitReduce(e: Emitter, reduction: EmittedReduction): Emitted {
+  const { hlo, dims, x } = reduction;
+  const result = emitPlainReduce(e, reduction);
+  const compares = hlo === "maximum" || hlo === "minimum";
+  if (!(e.partitioned && compares && dtypeInfo(x.dtype).kind === "float")) return result;
+  // Where a reduced dim is split over devices, the exchange of their results may lose a NaN.
+  const flags: Spec = { shape: x.shape, dtype: "bool" };
+  const [unordered] = e.op("stablehlo.compare", [x, x], [flags], {
+    comparison_direction: "#stablehlo<comparison_direction NE>",
+    compare_type: "#stablehlo<comparison_type FLOAT>",
+  });
+  const anyNaN = emitPlainReduce(e, {
+    hlo: "or",
+    dims,
+    x: unordered!,
+    initial: 0,
+    out: { shape: result.shape, dtype: "bool" },
+  });
+  return e.op("stablehlo.select", [anyNaN, e.splat(NaN, result), result], [result])[0]!;
+}
+
+function emitPlainReduce(e: Emitter, { hlo, dims, x, initial, out }: EmittedReduction): Emitted {
   const scalar: Spec = { shape: [], dtype: x.dtype };
   const start = e.splat(dtypeInfo(x.dtype).kind === "bool" ? initial !== 0 : initial, scalar);
   return e.op("stablehlo.reduce", [x, start], [out], { dimensions: i64s(dims) }, [

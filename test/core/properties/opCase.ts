@@ -11,7 +11,7 @@ import {
   toValues,
   trace,
 } from "../../../src/core/index.ts";
-import { disposeTree, fetchTree, jit } from "../../../src/jit/index.ts";
+import { disposeTree, fetchTree, type JitOptions, jit } from "../../../src/jit/index.ts";
 import { mismatches, type Rule } from "./compare.ts";
 import { withoutDenormals } from "./values.ts";
 
@@ -79,11 +79,14 @@ function describeMismatch({ label, inputs, rule }: OpCase, got: HostArray, wante
 
 const numShown = 3;
 
-/** Compiles all cases as one program, and lists where its results and the interpreter's differ. */
-export async function differencesOf(cases: readonly OpCase[]): Promise<string[]> {
+/** Compiles all cases as one program (on a mesh: arguments and results whole), and lists where its results and the interpreter's differ. */
+export async function differencesOf(
+  cases: readonly OpCase[],
+  options: Pick<JitOptions, "client" | "mesh"> = {},
+): Promise<string[]> {
   const inputs = cases.map((c) => c.inputs);
   const run = (all: Tensor[][]) => cases.map((c, i) => c.f(...all[i]!));
-  const compiled = jit(run, { name: "cases" });
+  const compiled = jit(run, { name: "cases", ...options });
   const device = await compiled(inputs as never);
   const got: HostArray[] = await fetchTree(device);
   disposeTree(device);
