@@ -30,6 +30,7 @@ export {
   dtypes,
   dynamicSlice,
   dynamicUpdateSlice,
+  foldIn,
   full,
   type GatherOptions,
   gather,
@@ -38,14 +39,19 @@ export {
   type Indices,
   interpret,
   iota,
+  type Key,
   type Mesh,
+  type NormalOptions,
   namedScope,
+  normal,
   type Operand,
   oneHot,
   optimizationBarrier,
   type Precision,
   type Program,
   pad,
+  randomBits,
+  randomKey,
   reducePrecision,
   repeat,
   roll,
@@ -70,6 +76,8 @@ export {
   treeLeaves,
   treeMap,
   treePaths,
+  type UniformOptions,
+  uniform,
   where,
   zeros,
 } from "./core/index.ts";
@@ -95,7 +103,7 @@ export {
   llamaLogits,
   llamaLoss,
 } from "./models/llama.ts";
-export { causalAttention, crossEntropy, rmsNorm, rope, ropeTables, swiglu } from "./nn/index.ts";
+export { causalAttention, crossEntropy, dropout, rmsNorm, rope, ropeTables, swiglu } from "./nn/index.ts";
 export { type AdamWSettings, adamw, clipByGlobalNorm, learningRate, makeSchedule } from "./optim/index.ts";
 export { Client, configureDefaultClient, DeviceArray, defaultClient, put } from "./pjrt/index.ts";
 export {

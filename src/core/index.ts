@@ -46,6 +46,17 @@ export { clamp, where } from "./ops/select.ts";
 export { concat, pad, stack } from "./ops/shape.ts";
 export { argsort, type SortOptions, sort, sortPairs, topK } from "./ops/sort.ts";
 export { makeProgram, type Program, showProgram } from "./program.ts";
+export {
+  foldIn,
+  type Key,
+  type NormalOptions,
+  normal,
+  randomBits,
+  randomKey,
+  type UniformOptions,
+  uniform,
+  type Word,
+} from "./random.ts";
 export { atScope, currentScope, inPass, namedScope, parseScope, type Scope, showScope } from "./scope.ts";
 export { apply, applyOne, type Operand, parameter, Tensor } from "./tensor.ts";
 export { interpret, interpretProgram, trace, traceFunction } from "./trace.ts";

@@ -4,6 +4,7 @@
  */
 export { type AttentionInputs, type AttentionTiles, causalAttention } from "./attention.ts";
 export { type CrossEntropy, type CrossEntropyInputs, crossEntropy } from "./crossEntropy.ts";
+export { dropout } from "./dropout.ts";
 export { rmsNorm } from "./rmsNorm.ts";
 export {
   type Llama3RopeScaling,

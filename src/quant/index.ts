@@ -2,6 +2,7 @@
  * Low precision. In: tensors of the compute dtype. Out: `linear`, whose three GEMMs compute as a recipe says, and the
  * quantizer behind it. A new recipe is a value of `LinearPrecision` (recipe.ts); a new format starts in formats.ts.
  */
+export { type DrawStream, randomBits16, type Word } from "../core/random.ts";
 export { e2m1, e4m3, type NarrowFormat } from "./formats.ts";
 export { type Prepared, product } from "./gemm.ts";
 export { linear, type Site } from "./linear.ts";
@@ -26,7 +27,7 @@ export {
   showPrecisionTable,
   type TableOptions,
 } from "./precisionTable.ts";
-export { type DrawStream, type RandomKey, type RandomPlace, randomBits16, streamAt, type Word } from "./random.ts";
+export { type RandomKey, type RandomPlace, streamAt } from "./random.ts";
 export {
   bf16,
   type Nvfp4Switches,

@@ -5,9 +5,10 @@
 import { customVjp } from "../autodiff/index.ts";
 import { ShapeError, UserError } from "../base/errors.ts";
 import { checkpointName, type DType, inPass, namedScope, showSpec, type Tensor } from "../core/index.ts";
+import type { Word } from "../core/random.ts";
 import { type Prepared, product } from "./gemm.ts";
 import { type GemmName, gemmFormat, type LinearPrecision, sameValues } from "./precision.ts";
-import { type RandomKey, streamAt, type Word } from "./random.ts";
+import { type RandomKey, streamAt } from "./random.ts";
 import { asTokens, quantizeOnce } from "./shared.ts";
 
 /** Where a linear layer stands in the model, and how it computes there. */

@@ -11,9 +11,10 @@
  */
 import { ShapeError } from "../base/errors.ts";
 import { full, optimizationBarrier, showSpec, type Tensor, where } from "../core/index.ts";
+import { type DrawStream, randomBits16 } from "../core/random.ts";
 import { type BlockSize, blockStrides, blockView, largestMagnitudes, padToBlocks, perBlock } from "./blocks.ts";
 import { e2m1, e4m3 } from "./formats.ts";
-import { type DrawStream, elementNumbers, randomBits16 } from "./random.ts";
+import { elementNumbers } from "./random.ts";
 import { rotateTokens, rotationSize } from "./rotation.ts";
 import { roundNearest, roundStochastic } from "./rounding.ts";
 

@@ -1,18 +1,18 @@
 /** The random bits of stochastic rounding: uniform, uncorrelated across everything they are keyed by, reproducible. */
 import { describe, expect, it } from "vitest";
 import { hostArray, iota, type Tensor } from "../../src/core/index.ts";
+import { randomBits16, type Word } from "../../src/core/random.ts";
+import { deriveKey, drawBits, hashName, type RandomStream, streamOfKey } from "../../src/core/randomBits.ts";
 import {
   e2m1,
   gemmNames,
   quantizeNvfp4,
   type RandomPlace,
-  randomBits16,
   roundStochastic,
   streamAt,
   tensorFactor,
-  type Word,
 } from "../../src/quant/index.ts";
-import { deriveKey, drawBits, hashName, type RandomStream, siteKey, streamOfKey } from "../../src/quant/randomBits.ts";
+import { siteKey } from "../../src/quant/random.ts";
 import { compiledFunction, floats, interpreted, normals, numbers } from "./bothWays.ts";
 
 const scalar = (value: number) => hostArray([], "uint32", Uint32Array.of(value));

@@ -10,6 +10,7 @@ import { dynamicSliceCases } from "./dynamicSliceCases.ts";
 import { elementwiseCases } from "./elementwiseCases.ts";
 import { gatherCases } from "./gatherCases.ts";
 import type { OpCase } from "./opCase.ts";
+import { randomCases } from "./randomCases.ts";
 import { reduceCases } from "./reduceCases.ts";
 import { scanCases } from "./scanCases.ts";
 import { shapeCases } from "./shapeCases.ts";
@@ -38,6 +39,7 @@ export const families: Readonly<Record<string, () => OpCase[]>> = {
   "running sums": once(cumulativeCases),
   sorting: once(sortCases),
   contractions: once(dotCases),
+  "random numbers": once(randomCases),
   loops: once(scanCases),
 };
 

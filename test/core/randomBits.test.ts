@@ -7,10 +7,10 @@ import {
   hashName,
   hashNumber,
   type Key,
-  siteKey,
   streamOfKey,
   threefry2x32,
-} from "../../src/quant/randomBits.ts";
+} from "../../src/core/randomBits.ts";
+import { siteKey } from "../../src/quant/random.ts";
 
 /** A generator under test: draw `counter` of the stream of `key`. */
 type Generator = (key: Key) => (counter: number) => number;

@@ -1,7 +1,7 @@
 /**
- * The random bits of stochastic rounding: a counter-based hash, so a draw is a function of (key, element index) alone and
- * nothing is stored. Its constants and the order of its operations are part of the numerical contract; the version over
- * Tensors computes the same bits.
+ * Random bits by a counter-based hash, so a draw is a function of (key, element index) alone and nothing is stored. Its
+ * constants and the order of its operations are part of the numerical contract; the version over Tensors (random.ts)
+ * computes the same bits.
  *
  * Of one draw, all in uint32 (wrapping), 12 operations:
  *
@@ -46,7 +46,7 @@ export function drawBits({ offset, linear }: RandomStream, counter: number): num
 
 /**
  * The stream of a key, by two draws. Keys that differ in one bit, or by one, give unrelated streams, so a key may be
- * another with words of its own xor-ed in (`siteKey`).
+ * another with words of its own xor-ed in.
  */
 export function streamOfKey([key0, key1]: Key): RandomStream {
   const mixed = drawBits(keyStream, key1 ^ drawBits(keyStream, key0));
@@ -56,20 +56,6 @@ export function streamOfKey([key0, key1]: Key): RandomStream {
 /** The hash as one function: uint32 of (key, counter). In a loop take `streamOfKey` once and then `drawBits`. */
 export function hashNumber(key0: number, key1: number, counter: number): number {
   return drawBits(streamOfKey([key0, key1]), counter);
-}
-
-/** Where a draw happens, beside the step: each a uint32, `gemm` and `operand` below 16, `layer` below 2^24. */
-export interface RandomSite {
-  /** `hashName` of the module's name. */
-  readonly name: number;
-  readonly layer: number;
-  readonly gemm: number;
-  readonly operand: number;
-}
-
-/** The key of a site within a step: the step's key, xor the site's two words. */
-export function siteKey([key0, key1]: Key, { name, layer, gemm, operand }: RandomSite): Key {
-  return [(key0 ^ name) >>> 0, (key1 ^ ((layer << 8) | (gemm << 4) | operand)) >>> 0];
 }
 
 /** FNV-1a of a name's UTF-8 bytes, as uint32. */
