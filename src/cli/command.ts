@@ -42,7 +42,12 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: "explain",
-    summary: "tell what the keys of a run mean",
+    summary: "tell what keys, presets, models and recipes mean",
     load: async () => (await import("./explain.ts")).command,
+  },
+  {
+    name: "config",
+    summary: "show settings resolved, or what two sets of them differ in",
+    load: async () => (await import("./config.ts")).command,
   },
 ];

@@ -1,7 +1,7 @@
 /** `halfbyte demo`: the same small Llama learns real English in BF16 and in NVFP4, and what that costs. */
 import { join } from "node:path";
-import { UserError } from "../base/errors.ts";
-import { type Config, precisionPlan, resolve } from "../config/index.ts";
+import { refuseMistakes, UserError } from "../base/errors.ts";
+import { type Config, type PartialSettings, precisionPlan, readSettings, resolve } from "../config/index.ts";
 import { type Dataset, splitFiles } from "../data/index.ts";
 import {
   compareRuns,
@@ -72,7 +72,9 @@ Example: halfbyte demo
     const begin = performance.now();
     const progress = progressLine();
 
-    const runs = await configureRuns(settings, say, progress);
+    const asked = readSettings(settings);
+    refuseMistakes(asked.mistakes, "things are wrong");
+    const runs = await configureRuns(asked.settings, say, progress);
     const base = runs[0]!.config.run.baseOutputDirectory;
     const stop = new StopSignals((signal) => say(`${signal}: finishing the step; once more leaves at once`));
     const finished: FinishedRun[] = [];
@@ -96,17 +98,17 @@ Example: halfbyte demo
 
 /** The two configurations: equal but for the precision of the linear layers. */
 async function configureRuns(
-  settings: Readonly<Record<string, string>>,
+  settings: PartialSettings,
   say: (text: string) => void,
   progress: ProgressLine,
 ): Promise<DemoRun[]> {
-  if ("run_name" in settings) {
+  if (settings.run_name !== undefined) {
     throw new UserError(
       "E_DEMO",
       `run_name=${settings.run_name} does nothing here, for the demo names its two runs: set base_output_directory=DIR, the folder of both`,
     );
   }
-  const ownText = settings.dataset_type !== undefined || settings.dataset_path !== undefined;
+  const ownText = settings.dataset_type === "synthetic" || settings.dataset_path !== undefined;
   const time = new Date().toISOString().replace(/[-:]/g, "").replace("T", "-").slice(0, 15);
   const withText = (folder: () => string) => ({
     ...(!ownText && { dataset_path: folder() }),
@@ -132,11 +134,11 @@ async function configureRuns(
   ];
 }
 
-const commonSettings = (given: Readonly<Record<string, string>>) =>
+const commonSettings = (given: PartialSettings): PartialSettings =>
   Object.fromEntries(Object.entries(given).filter(([key]) => !quantizedOnly.includes(key)));
 
 /** @throws UserError where one of the two runs can't be configured, or the second is no quantized one. */
-function checkSettings(given: Readonly<Record<string, string>>, quantization: string): void {
+function checkSettings(given: PartialSettings, quantization: string): void {
   const preset = presetByName("demo");
   resolve(preset, commonSettings(given));
   const { recipe } = precisionPlan(resolve(preset, { ...given, quantization }));
@@ -150,7 +152,7 @@ function checkSettings(given: Readonly<Record<string, string>>, quantization: st
 /** A vocabulary of the training text alone, where none is given. */
 async function demoTokenizer(
   { data, model }: Config,
-  settings: Readonly<Record<string, string>>,
+  settings: PartialSettings,
   say: (text: string) => void,
   progress: ProgressLine,
 ): Promise<string | undefined> {

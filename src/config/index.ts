@@ -5,6 +5,8 @@
  */
 
 export { modelSizes } from "../models/modelSizes.ts";
+export { foreignKeys } from "./elsewhere.ts";
+export { explainKey, explainKeys } from "./explain.ts";
 export { type Field, fields, type ValueKind } from "./fields.ts";
 export { parseValue } from "./parseValue.ts";
 export { type PartialSettings, readSettings } from "./readSettings.ts";
@@ -20,11 +22,9 @@ export type { SettingKey, Settings } from "./schema.ts";
 export {
   type Difference,
   differences,
-  explain,
-  explainAll,
   refuseChangedRun,
   resumableKeys,
   showConfig,
 } from "./show.ts";
 export { adamwSettings, llamaConfig, lossScaleSettings, precisionPlan } from "./stages.ts";
-export { knownKey } from "./unknownKey.ts";
+export { knownKey, settableNames, unknownKey } from "./unknownKey.ts";

@@ -11,6 +11,15 @@ import { runSettings } from "../train/settings.ts";
 
 const computeSettings = z.object({ ...precisionSettings.shape, ...blockSettings.shape });
 
+/** The folders of src whose settings.ts has a key, in the order of the groups. */
+export const settingsOfStages = {
+  models: { ...modelSettings.shape, ...blockSettings.shape },
+  data: dataSettings.shape,
+  optim: optimizerSettings.shape,
+  quant: precisionSettings.shape,
+  train: runSettings.shape,
+} as const;
+
 /** The groups in the order they are shown. */
 export const groups = {
   model: modelSettings,

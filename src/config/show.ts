@@ -1,12 +1,10 @@
-/** The configuration as text: all of it, one key explained, and what two differ in. */
+/** The configuration as text: all of it, and what two differ in. */
 import { UserError } from "../base/errors.ts";
 import { fields } from "./fields.ts";
 import { showValue } from "./parseValue.ts";
 import type { PartialSettings } from "./readSettings.ts";
 import type { Config } from "./resolve.ts";
 import { type GroupName, groups, type SettingKey } from "./schema.ts";
-import { aliases } from "./spellings.ts";
-import { knownKey, unknownKey } from "./unknownKey.ts";
 
 /** A `key=value` line for each key that has an effect, by groups, each under a `# group` line. */
 export function showConfig(config: Config): string {
@@ -15,32 +13,6 @@ export function showConfig(config: Config): string {
     ...[...fields.values()]
       .filter((field) => field.group === group && config.keys[field.key] !== undefined)
       .map(({ key }) => `${key}=${showValue(config.keys[key])}`),
-  ]);
-  return `${lines.join("\n")}\n`;
-}
-
-/** What a key means, may be, and is by default. @throws UserError for a key that does not exist. */
-export function explain(name: string): string {
-  const field = fields.get(knownKey(name) ?? "");
-  if (field === undefined) throw unknownKey(name);
-  const others = Object.keys(aliases).filter((alias) => aliases[alias] === field.key);
-  return [
-    `${field.key} (${field.group})`,
-    `  ${field.doc}.`,
-    `  Must be ${field.rule}. Default: ${showValue(field.defaultValue) || "empty"}.`,
-    ...(others.length > 0 ? [`  Also written ${others.join(", ")}.`] : []),
-    "",
-  ].join("\n");
-}
-
-/** One line for each key, by groups: name and meaning. */
-export function explainAll(): string {
-  const width = Math.max(...[...fields.keys()].map((key) => key.length));
-  const lines = (Object.keys(groups) as GroupName[]).flatMap((group) => [
-    `# ${group}`,
-    ...[...fields.values()]
-      .filter((field) => field.group === group)
-      .map(({ key, doc }) => `${key.padEnd(width)}  ${doc}`),
   ]);
   return `${lines.join("\n")}\n`;
 }

@@ -28,6 +28,8 @@ describe("halfbyte demo without its text", () => {
     ["first_layers_bf16=4", "would quantize nothing"],
     ["run_name=mine", "run_name=mine does nothing here"],
     ["run_name=", "set base_output_directory=DIR"],
+    ["mixed_precision_recipe=bf16_mixed", "quantization=bf16_mixed quantizes nothing"],
+    ["dataset_path=", "dataset_path is missing"],
   ])("says first what is wrong with %s", async (setting, message) => {
     expect((await refusal([setting]))?.message).toContain(message);
     expect(readdirSync(cache)).toEqual([]);
@@ -35,6 +37,8 @@ describe("halfbyte demo without its text", () => {
 
   it("misses the text where the settings are right", async () => {
     expect(await refusal(["steps=3"])).toMatchObject({ code: "E_DEMO_TEXT" });
+    expect(await refusal(["steps=3", "dataset_type=text"])).toMatchObject({ code: "E_DEMO_TEXT" });
+    expect(await refusal(["train_iters=3", "mock=false"])).toMatchObject({ code: "E_DEMO_TEXT" });
     expect(readdirSync(cache)).toEqual([]);
   });
 });
