@@ -14,6 +14,8 @@ export type RunEvent =
       readonly type: "start";
       /** Last step already done: 0, or where a checkpoint resumes. */
       readonly step: number;
+      /** Set: it goes on from a checkpoint. What the file has of later steps is replaced by what follows. */
+      readonly resumed?: boolean;
       /** The resolved keys. */
       readonly config: Readonly<Record<string, unknown>>;
       readonly parameters: number;

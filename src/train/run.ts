@@ -75,16 +75,22 @@ export async function runTraining(input: RunInput): Promise<RunOutcome> {
       input.onEvent(event);
     },
   };
+  const lastStep = () => steps.at(-1)?.step ?? resume?.progress.step ?? 0;
+  input.stop.beforeLeaving((signal) => {
+    const message = `${signal}: left at once; what was done since the last checkpoint is lost`;
+    run.emit({ type: "end", step: lastStep(), reason: "interrupted", seconds: run.seconds(), message });
+    log.close();
+    unlock();
+  });
   try {
     const outcome = await train(run);
     const reason = outcome.stoppedBy === undefined ? "done" : "interrupted";
     run.emit({ type: "end", step: outcome.step, reason, seconds: run.seconds() });
     return outcome;
   } catch (error) {
-    const step = steps.at(-1)?.step ?? resume?.progress.step ?? 0;
     const message = error instanceof Error ? error.message : String(error);
     try {
-      run.emit({ type: "end", step, reason: "failed", seconds: run.seconds(), message });
+      run.emit({ type: "end", step: lastStep(), reason: "failed", seconds: run.seconds(), message });
     } catch {
       // The disk may be the reason; what is thrown says it.
     }
@@ -111,6 +117,7 @@ async function train(run: RunContext): Promise<RunOutcome> {
   emit({
     type: "start",
     step: done.step,
+    ...(resume && { resumed: true }),
     config: run.keys,
     parameters: countParameters(plan.model),
     flopsPerToken: run.flopsPerToken,

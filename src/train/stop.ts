@@ -11,23 +11,26 @@ export interface StopRequest {
   readonly signal: StopSignal | undefined;
   /** From now on there are steps worth saving. */
   holdOff(): void;
+  /** `last` is called where the process is about to leave at once, with the run unfinished. */
+  beforeLeaving(last: (signal: StopSignal) => void): void;
 }
 
 export const exitCodeOf = (signal: StopSignal): number => (signal === "SIGINT" ? 130 : 143);
 
 /** Never stops: for runs inside another program. */
-export const neverStop: StopRequest = { signal: undefined, holdOff() {} };
+export const neverStop: StopRequest = { signal: undefined, holdOff() {}, beforeLeaving() {} };
 
 /** Listens for the signals until `close()`. */
 export class StopSignals implements StopRequest {
   signal: StopSignal | undefined;
   #holdsOff = false;
+  #last: (signal: StopSignal) => void = () => {};
   readonly #handlers: Readonly<Record<StopSignal, () => void>>;
 
   /** @param onFirst says that the run is ending */
   constructor(onFirst: (signal: StopSignal) => void) {
     const handler = (signal: StopSignal) => () => {
-      if (!this.#holdsOff || this.signal !== undefined) exitNow(exitCodeOf(signal));
+      if (!this.#holdsOff || this.signal !== undefined) this.#leave(signal);
       this.signal = signal;
       onFirst(signal);
     };
@@ -37,6 +40,18 @@ export class StopSignals implements StopRequest {
 
   holdOff(): void {
     this.#holdsOff = true;
+  }
+
+  beforeLeaving(last: (signal: StopSignal) => void): void {
+    this.#last = last;
+  }
+
+  #leave(signal: StopSignal): void {
+    try {
+      this.#last(signal);
+    } finally {
+      exitNow(exitCodeOf(signal));
+    }
   }
 
   close(): void {

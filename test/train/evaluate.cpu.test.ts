@@ -15,7 +15,7 @@ const only = (...batches: ValidationBatch[]): ValidationBatches => ({
 });
 
 describe("validation", () => {
-  it("is the sum over all tokens by their number, not a mean of batches", async () => {
+  it("B4: is the sum over all tokens by their number, not a mean of batches", async () => {
     // 90 targets in windows of 32: the last batch has two windows less and the last window is short.
     const tokens = Uint16Array.from({ length: 91 }, (_, i) => (i * i * 7 + 3 * i) % 64);
     const bytesOfToken = new Int32Array(64).fill(3);

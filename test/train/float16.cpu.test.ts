@@ -5,10 +5,8 @@ import type { LossScaleSettings } from "../../src/optim/index.ts";
 import type { RunPlan } from "../../src/train/plan.ts";
 import { runTraining } from "../../src/train/run.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
+import { ofType } from "./runFiles.ts";
 import { tinyModel, tinyPlan, tinyRun } from "./tinyRun.ts";
-
-const ofType = <T extends RunEvent["type"]>(events: readonly RunEvent[], type: T) =>
-  events.filter((event): event is Extract<RunEvent, { type: T }> => event.type === type);
 
 const scaling: LossScaleSettings = {
   initial: 65536,

@@ -2,19 +2,18 @@ import { existsSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { checkpointPath, listCheckpoints, loadCheckpoint } from "../../src/checkpoint/index.ts";
+import { hostArray } from "../../src/core/index.ts";
 import { type RunEvent, readEvents } from "../../src/metrics/index.ts";
 import { learningRate } from "../../src/optim/index.ts";
 import { defaultClient } from "../../src/pjrt/index.ts";
 import { runTraining } from "../../src/train/run.ts";
 import type { StopRequest } from "../../src/train/stop.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
+import { ofType, stateHashes } from "./runFiles.ts";
 import { tinyPlan, tinyRun } from "./tinyRun.ts";
 
-const ofType = <T extends RunEvent["type"]>(events: readonly RunEvent[], type: T) =>
-  events.filter((event): event is Extract<RunEvent, { type: T }> => event.type === type);
-
 describe("a run", () => {
-  it("tells every step with the learning rate the optimizer gets; the first has its own share of warm-up", async () => {
+  it("C1: tells every step with the learning rate the optimizer gets; the first has its own share of warm-up", async () => {
     const events: RunEvent[] = [];
     const input = tinyRun(
       temporaryFolder(),
@@ -40,7 +39,7 @@ describe("a run", () => {
     expect(read.events.map(({ time: _, ...event }) => event)).toEqual(JSON.parse(JSON.stringify(events)));
   });
 
-  it("saves before it validates, so that a failing validation loses nothing", async () => {
+  it("F7: saves before it validates, so that a failing validation loses nothing", async () => {
     const events: RunEvent[] = [];
     const input = tinyRun(temporaryFolder(), tinyPlan({ steps: 3 }), events);
     const broken = {
@@ -54,7 +53,7 @@ describe("a run", () => {
     expect(ofType(events, "end")).toMatchObject([{ reason: "failed", step: 3, message: "no memory for validation" }]);
   });
 
-  it("skips a bad step, names the tensor, stops after too many in a row and saves none of it", async () => {
+  it("C3: skips bad steps, names the weight that is the cause, stops after too many in a row and saves none", async () => {
     const events: RunEvent[] = [];
     const folder = temporaryFolder();
     const first = tinyRun(folder, tinyPlan({ steps: 2 }));
@@ -74,9 +73,43 @@ describe("a run", () => {
     expect(ofType(events, "end")).toMatchObject([{ reason: "failed" }]);
   });
 
+  it("C3: a bad batch at step 5 changes no weight, no moment and no count, and the run goes on", async () => {
+    const events: RunEvent[] = [];
+    const folder = temporaryFolder();
+    const input = tinyRun(folder, tinyPlan({ checkpoints: { period: 1 }, maxSkippedSteps: 1 }), events);
+    const asked: number[] = [];
+    const batchAt = (step: number) => {
+      const batch = input.data.train.batchAt(step);
+      asked.push(step);
+      const mask = new Float32Array(batch.validTokens).fill(1);
+      if (step === 5) mask[7] = Number.NaN;
+      return { ...batch, mask: hostArray(batch.tokens.shape, "float32", mask) };
+    };
+    const outcome = runTraining({ ...input, data: { ...input.data, train: { ...input.data.train, batchAt } } });
+    // One in a row is the most that is allowed here.
+    await expect(outcome).rejects.toThrow(/^1 steps in a row were not finite; step 5 is skipped: the loss is NaN, /);
+
+    events.length = 0;
+    const more = { ...input, plan: { ...input.plan, maxSkippedSteps: 2 } };
+    const resume = await loadCheckpoint(checkpointPath(input.folder.checkpoints, 4), input.plan.model);
+    asked.length = 0;
+    await runTraining({ ...more, resume, data: { ...input.data, train: { ...input.data.train, batchAt } } });
+    expect(asked.slice(1)).toEqual([5, 6, 7, 8, 9, 10]);
+    const skips = ofType(events, "skip");
+    expect(skips).toMatchObject([{ step: 5, skippedInARow: 1, reason: "not finite" }]);
+    expect(skips[0]!.tensors).toContain("model.embed_tokens.weight");
+    const run = input.folder.path;
+    expect(stateHashes(run, 5)).toEqual(stateHashes(run, 4));
+    expect(stateHashes(run, 6)).not.toEqual(stateHashes(run, 5));
+    const end = await loadCheckpoint(checkpointPath(input.folder.checkpoints, 10), input.plan.model);
+    expect(end.progress).toMatchObject({ step: 10, skippedSteps: 1, skippedInARow: 0 });
+    // The bias correction of step 6 is that of the fifth update.
+    expect(Number(end.optimizer.count.data[0])).toBe(9);
+  });
+
   it("ends when asked to, after the step it is in, and goes on from there to the same bits", async () => {
     const [straight, parts] = [temporaryFolder(), temporaryFolder()];
-    const plan = tinyPlan({ steps: 8, checkpoints: { period: 100 } }, "nvfp4");
+    const plan = tinyPlan({ steps: 8, checkpoints: { period: 100 } });
     await runTraining(tinyRun(straight, plan));
 
     const events: RunEvent[] = [];
@@ -86,6 +119,7 @@ describe("a run", () => {
         return ofType(events, "step").length >= 2 ? ("SIGTERM" as const) : undefined;
       },
       holdOff() {},
+      beforeLeaving() {},
     };
     const outcome = await runTraining({ ...input, stop });
     expect(outcome.stoppedBy).toBe("SIGTERM");
