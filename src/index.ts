@@ -111,7 +111,7 @@ export {
   type LinearPrecision,
   linear,
   nvfp4,
-  quantizeNvfp4,
+  quantize,
   type RandomKey,
   recipeByName,
   resolvePrecision,

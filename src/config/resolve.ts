@@ -73,6 +73,7 @@ export function resolve(
   const plan = planOf(settings);
   if (quantizes(settings)) {
     settings.precision_policy = plan.policy;
+    settings.first_layers_bf16 = plan.firstLayersBf16;
     settings.last_layers_bf16 = plan.lastLayersBf16;
   }
   const group = <G extends GroupName>(name: G) =>

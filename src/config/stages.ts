@@ -33,7 +33,7 @@ export function llamaConfig({ model, compute }: Config): LlamaConfig {
 
 /** How every linear layer computes. */
 export function precisionPlan({ keys }: Config): PrecisionPlan {
-  return planOf({ precision_policy: "default", first_layers_bf16: 0, last_layers_bf16: -1, ...keys } as Settings);
+  return planOf({ precision_policy: "default", first_layers_bf16: -1, last_layers_bf16: -1, ...keys } as Settings);
 }
 
 /** The same of settings by key. @throws UserError where they contradict each other or quantize nothing */
@@ -43,12 +43,12 @@ export function planOf(
     "quantization" | "num_decoder_layers" | "precision_policy" | "first_layers_bf16" | "last_layers_bf16"
   >,
 ): PrecisionPlan {
-  const { precision_policy: policy, last_layers_bf16: last } = settings;
+  const { precision_policy: policy, first_layers_bf16: first, last_layers_bf16: last } = settings;
   return resolvePrecision({
     recipe: recipeByName(settings.quantization),
     numLayers: settings.num_decoder_layers,
     ...(policy !== "default" && { policy }),
-    firstLayersBf16: settings.first_layers_bf16,
+    ...(first !== -1 && { firstLayersBf16: first }),
     ...(last !== -1 && { lastLayersBf16: last }),
   });
 }

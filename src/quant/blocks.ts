@@ -23,8 +23,9 @@ export function blockView(x: Tensor, { rows, columns }: BlockSize): Tensor {
   return x.reshape([...splitDim(M, rows), ...splitDim(N, columns)]);
 }
 
-/** One value a block, [M / rows, N / columns], in the shape that broadcasts against `blockView`. */
+/** One value a block, [M / rows, N / columns], in the shape that broadcasts against `blockView`; a scalar stays one. */
 export function perBlock(scales: Tensor, { rows, columns }: BlockSize): Tensor {
+  if (scales.rank === 0) return scales;
   const [a, b] = scales.shape as [number, number];
   return scales.reshape([a, ...(rows === 1 ? [] : [1]), b, ...(columns === 1 ? [] : [1])]);
 }
@@ -42,6 +43,15 @@ export interface Magnitudes {
   readonly ofBlocks: Tensor;
   /** The largest of all, float32 scalar. */
   readonly ofMatrix: Tensor;
+}
+
+/** The largest magnitude in x [M, N], float32 scalar; column by column first, which CPU code vectorises. */
+export function largestMagnitude(x: Tensor): Tensor {
+  const narrow = x.dtype === "bfloat16";
+  const bits = narrow ? x.bitcast("uint16").and(0x7fff) : x.bitcast("uint32").and(0x7fffffff);
+  const columns = bits.maxOver(0);
+  const [largest] = optimizationBarrier([(narrow ? columns.astype("float32") : columns).maxOver()]) as [Tensor];
+  return (narrow ? largest.astype("uint16") : largest).bitcast(x.dtype).astype("float32");
 }
 
 /**

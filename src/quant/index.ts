@@ -3,12 +3,15 @@
  * quantizer behind it. A new recipe is a value of `LinearPrecision` (recipe.ts); a new format starts in formats.ts.
  */
 export { type DrawStream, randomBits16, type Word } from "../core/random.ts";
-export { e2m1, e4m3, type NarrowFormat } from "./formats.ts";
+export { type ElementName, e2m1, e4m3, e5m2, formats, int4, type NarrowFormat } from "./formats.ts";
 export { type Prepared, product } from "./gemm.ts";
 export { linear, type Site } from "./linear.ts";
-export { dequantize, type Nvfp4Options, type Quantized, quantizeNvfp4, tensorFactor } from "./nvfp4.ts";
 export { type PolicyOptions, type PrecisionPlan, resolvePrecision } from "./policy.ts";
 export {
+  type Block,
+  type E4m3Scale,
+  type E8m0Scale,
+  type Fp32Scale,
   type GemmName,
   type GemmSpec,
   gemmNames,
@@ -17,7 +20,9 @@ export {
   isStochastic,
   type LinearPrecision,
   type OperandSpec,
+  type PlainOperand,
   type QuantizedOperand,
+  type Rotation,
 } from "./precision.ts";
 export {
   describeGemm,
@@ -27,17 +32,22 @@ export {
   showPrecisionTable,
   type TableOptions,
 } from "./precisionTable.ts";
+export { dequantize, type Quantized, type QuantizeOptions, quantize } from "./quantize.ts";
 export { type RandomKey, type RandomPlace, streamAt } from "./random.ts";
+export { type PolicyName, policyNames, type Recipe, recipeByName, recipeNames } from "./recipeNames.ts";
 export {
   bf16,
+  type Fp4Switches,
+  type Fp8Switches,
+  fp8BlockScaling,
+  fp8CurrentScaling,
+  type Mxfp4Switches,
+  type Mxfp8Switches,
+  mxfp4,
+  mxfp8,
   type Nvfp4Switches,
   nvfp4,
   nvfp4Defaults,
-  type PolicyName,
-  policyNames,
-  type Recipe,
-  recipeByName,
-  recipeNames,
-} from "./recipe.ts";
-export { rotateTokens, rotationMatrix } from "./rotation.ts";
+} from "./recipes.ts";
+export { type RotationMatrix, rotate, rotationMatrix } from "./rotation.ts";
 export { roundE2M1, roundE4M3, roundNearest, roundStochastic } from "./rounding.ts";

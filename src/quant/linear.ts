@@ -7,7 +7,15 @@ import { ShapeError, UserError } from "../base/errors.ts";
 import { checkpointName, type DType, inPass, namedScope, showSpec, type Tensor } from "../core/index.ts";
 import type { Word } from "../core/random.ts";
 import { type Prepared, product } from "./gemm.ts";
-import { type GemmName, gemmFormat, type LinearPrecision, sameValues } from "./precision.ts";
+import {
+  checkPrecision,
+  type GemmName,
+  gemmFormat,
+  isStochasticOperand,
+  type LinearPrecision,
+  sameValues,
+} from "./precision.ts";
+import { dequantize } from "./quantize.ts";
 import { type RandomKey, streamAt } from "./random.ts";
 import { asTokens, quantizeOnce } from "./shared.ts";
 
@@ -45,6 +53,7 @@ export function linear(x: Tensor, w: Tensor, site: Site): Tensor {
       `linear: x is ${showSpec(x)}, w is ${showSpec(w)}; x must be [..., in] in ${[...computeDTypes].join(" or ")}, w [out, in] in float32 or x's dtype`,
     );
   }
+  checkPrecision(site.precision);
   const rule = customVjp<[Tensor, Tensor], Tensor, Residuals>({
     fwd: (x, w) => inGemm("fprop", site, () => forward(x, w, site)),
     bwd: (residuals, dy) => reverse(residuals, dy, site),
@@ -67,10 +76,12 @@ function forward(x: Tensor, w: Tensor, site: Site): { out: Tensor; residuals: Re
 }
 
 /** A quantized operand under the name by which remat policies keep it. */
-function named({ values, amax }: Prepared): Prepared {
+function named({ values, factor, parts }: Prepared): Prepared {
+  const keep = (x: Tensor) => checkpointName(x, "quantization");
   return {
-    values: checkpointName(values, "quantization"),
-    ...(amax && { amax: checkpointName(amax, "quantization") }),
+    values: keep(values),
+    ...(factor && { factor: keep(factor) }),
+    ...(parts && { parts: { ...parts, scales: keep(parts.scales) } }),
   };
 }
 
@@ -111,22 +122,32 @@ interface OperandPlace {
 }
 
 /** A matrix as the given operand of a GEMM. */
-function prepare(x: Tensor, { site, gemm, operand, contracted }: OperandPlace): Prepared {
-  const { precision, module, layer, random } = site;
-  const { rotation, [operand]: spec } = precision[gemm];
+function prepare(x: Tensor, place: OperandPlace): Prepared {
+  const { site, gemm, operand, contracted } = place;
+  const { rotation, [operand]: spec } = site.precision[gemm];
   if (spec.element === "plain") return { values: x };
-  if (spec.rounding === "stochastic" && random === undefined) {
-    throw new UserError(
-      "E_RANDOM_KEY",
-      `linear ${module}: the ${operand} operand of ${gemm} is rounded stochastically, so the site needs \`random\` (seed, step, microBatch)`,
-    );
-  }
-  const { values, amax } = quantizeOnce(x, {
-    axis: contracted === 1 ? "row" : "col",
-    block: spec.block === "16x16" ? "2d" : "1d",
-    rht: rotation === "hadamard16",
-    rounding:
-      spec.rounding === "stochastic" ? { stochastic: streamAt(random!, { module, layer, gemm, operand }) } : "nearest",
+  const axis = contracted === 1 ? "row" : "col";
+  const stream = (of: "left" | "right" | "signs") => streamAt(randomOf(place), { ...site, gemm, operand: of });
+  return quantizeOnce(spec.source === "fprop" ? asFpropReads(x, place) : x, spec, {
+    axis,
+    ...(rotation !== "none" && { rotation, ...(rotation.signs === "fresh" && { signs: stream("signs") }) }),
+    ...(isStochasticOperand(spec) && { draws: stream(operand) }),
   });
-  return { values, amax };
+}
+
+/** The value that fprop's copy of x or W decodes to, float32. */
+function asFpropReads(x: Tensor, { site, gemm }: OperandPlace): Tensor {
+  const spec = site.precision.fprop[gemm === "dgrad" ? "right" : "left"];
+  if (spec.element === "plain") return x;
+  const place: OperandPlace = { site, gemm: "fprop", operand: gemm === "dgrad" ? "right" : "left", contracted: 1 };
+  const draws = isStochasticOperand(spec) && { draws: streamAt(randomOf(place), { ...site, ...place }) };
+  return dequantize(quantizeOnce(x, spec, { axis: "row", ...draws }), spec);
+}
+
+function randomOf({ site: { module, random }, gemm, operand }: OperandPlace): RandomKey {
+  if (random !== undefined) return random;
+  throw new UserError(
+    "E_RANDOM_KEY",
+    `linear ${module}: the ${operand} operand of ${gemm} needs random numbers, so the site needs \`random\` (seed, step, microBatch)`,
+  );
 }

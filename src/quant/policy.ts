@@ -1,14 +1,15 @@
 /** Policies: which linear layers of a model a recipe quantizes. */
 import { UserError } from "../base/errors.ts";
-import { isQuantized, type LinearPrecision } from "./precision.ts";
-import { bf16, type PolicyName, type Recipe } from "./recipe.ts";
+import { checkPrecision, isQuantized, type LinearPrecision } from "./precision.ts";
+import type { PolicyName, Recipe } from "./recipeNames.ts";
+import { bf16 } from "./recipes.ts";
 
 export interface PolicyOptions {
   readonly recipe: Recipe;
   readonly numLayers: number;
   /** Default: the recipe's. */
   readonly policy?: PolicyName;
-  /** Blocks at the beginning that stay in BF16 (default 0). */
+  /** Blocks at the beginning that stay in BF16 (default: the recipe's). */
   readonly firstLayersBf16?: number;
   /** Blocks at the end that stay in BF16 (default: the recipe's). */
   readonly lastLayersBf16?: number;
@@ -33,7 +34,8 @@ const fifteenPercent = (numLayers: number): number => Math.ceil((numLayers * 15)
 
 /** @throws UserError where the numbers don't fit the model, or nothing is left to quantize. */
 export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
-  const { recipe, numLayers, policy = recipe.policy, firstLayersBf16 = 0 } = options;
+  const { recipe, numLayers, policy = recipe.policy, firstLayersBf16 = recipe.firstLayersBf16 } = options;
+  checkPrecision(recipe.precision);
   const quantizes = isQuantized(recipe.precision);
   const derived = recipe.lastLayersBf16 === "15%" ? fifteenPercent(numLayers) : recipe.lastLayersBf16;
   const lastLayersBf16 = options.lastLayersBf16 ?? derived;

@@ -1,13 +1,16 @@
 /**
- * How a linear layer multiplies, as data: three GEMMs, for each its two operands and whether they are rotated. Recipes are
- * values of this type. What cannot run is not expressible: a rotated GEMM has two operands in 1×16 blocks, since the
- * rotation cancels only if both have it, and a rotated weight tile would differ from its transpose.
+ * How a linear layer multiplies, as data: three GEMMs, for each its two operands and how they are rotated. Recipes are
+ * values of this type. What cannot run is not expressible: a rotated GEMM has no tiles, since the rotation cancels only if
+ * both operands have it, and a rotated tile would differ from its transpose.
  *
  *     GEMM                left                 right
  *     fprop y = x·Wᵀ      x  [tokens, in]      W [out, in]
  *     dgrad dx = dy·W     dy [tokens, out]     W [out, in]
  *     wgrad dW = dyᵀ·x    dy [tokens, out]     x [tokens, in]
  */
+import { UserError } from "../base/errors.ts";
+import type { ElementName } from "./formats.ts";
+
 export const gemmNames = ["fprop", "dgrad", "wgrad"] as const;
 export type GemmName = (typeof gemmNames)[number];
 
@@ -16,33 +19,73 @@ export interface PlainOperand {
   readonly element: "plain";
 }
 
-/** How values near each other share a scale. */
-export interface ScaleSpec {
-  /** Format of the stored scale of a block; rounded to nearest. */
+/** 1×n along the contracting dim of the GEMM that reads the operand. */
+export type RowBlock = "1x16" | "1x32" | "1x64" | "1x128";
+/** n×n, the same values for every GEMM that reads the tensor. */
+export type TileBlock = "16x16" | "32x32" | "64x64" | "128x128";
+/** The elements that share a stored scale. */
+export type Block = RowBlock | TileBlock | "tensor";
+
+/** An E4M3 scale for each block under a float32 scale: NVFP4's two levels. */
+export interface E4m3Scale {
   readonly type: "e4m3";
-  /** What the second, float32 scale covers. */
-  readonly outer: "tensor";
+  /** What the float32 scale covers: the tensor, or a row of the GEMM's operand. */
+  readonly outer: "tensor" | "row";
+  /**
+   * Divides the elements' range. 1 (default) is the hardware recipe; from 17/16 on no element exceeds the format's largest
+   * value whatever the block scale rounds to, so that stochastic rounding has no bias.
+   */
+  readonly gain?: number;
+  /** Largest block scale that the float32 scale aims at; default 448. */
+  readonly bound?: number;
+  /** Map a block's maximum to 6 or to 4, whichever has the smaller error of this kind; ties take 6. E2M1 only. */
+  readonly fourOverSix?: "mae" | "mse";
 }
 
-/** An operand rounded to 4 bits, always from its high-precision value. */
-export interface QuantizedOperand {
-  readonly element: "e2m1";
-  /** 1×16 along the contracting dim of the GEMM, or tiles that are the same for every GEMM that reads the tensor. */
-  readonly block: "1x16" | "16x16";
-  readonly scale: ScaleSpec;
-  readonly rounding: "nearest" | "stochastic";
+/** A power of two for each block (OCP Microscaling). */
+export interface E8m0Scale {
+  readonly type: "e8m0";
+  /** up: of amax / largest element, rounded up, so that nothing saturates; floor: of amax's exponent, as OCP has it. */
+  readonly round: "up" | "floor";
 }
+
+/** A float32 scale for each block, or for the tensor. */
+export interface Fp32Scale {
+  readonly type: "fp32";
+  /** Cut to the power of two below. */
+  readonly powerOfTwo: boolean;
+}
+
+export type Rounding = "nearest" | "stochastic" | "stochastic8";
+
+/** An operand rounded to 4 or 8 bits. */
+export type QuantizedOperand = {
+  readonly element: ElementName;
+  /** stochastic draws 16 random bits for an element, stochastic8 the 8 that Blackwell's convert takes. */
+  readonly rounding: Rounding;
+  /** What is quantized: the high-precision value (default), or the value that fprop's copy decodes to. */
+  readonly source?: "value" | "fprop";
+} & (
+  | { readonly block: RowBlock; readonly scale: E4m3Scale | E8m0Scale | Fp32Scale }
+  | { readonly block: TileBlock; readonly scale: (E4m3Scale & { readonly outer: "tensor" }) | E8m0Scale | Fp32Scale }
+  | { readonly block: "tensor"; readonly scale: Fp32Scale }
+);
 
 export type OperandSpec = PlainOperand | QuantizedOperand;
 
+/** A random Hadamard transform along the contracting dim: groups of `size`, each multiplied by diag(signs)·H/√size. */
+export interface Rotation {
+  readonly size: 16 | 32 | 64 | 128;
+  /** fixed: NVIDIA's 16 signs, repeated; fresh: drawn for each step, layer and GEMM; none: the plain transform. */
+  readonly signs: "fixed" | "fresh" | "none";
+}
+
+/** An operand that may be rotated. */
+export type RotatableOperand = QuantizedOperand & { readonly block: RowBlock | "tensor" };
+
 export type GemmSpec =
   | { readonly rotation: "none"; readonly left: OperandSpec; readonly right: OperandSpec }
-  | {
-      /** The random Hadamard transform of 16, with fixed signs, along the contracting dim. */
-      readonly rotation: "hadamard16";
-      readonly left: QuantizedOperand & { readonly block: "1x16" };
-      readonly right: QuantizedOperand & { readonly block: "1x16" };
-    };
+  | { readonly rotation: Rotation; readonly left: RotatableOperand; readonly right: RotatableOperand };
 
 export type LinearPrecision = Readonly<Record<GemmName, GemmSpec>>;
 
@@ -51,28 +94,61 @@ export const isQuantizedGemm = ({ left, right }: GemmSpec): boolean =>
 
 /** What to call the operands' format: "nvfp4", or, where one stays as it is, "nvfp4×plain"; empty where both do. */
 export function gemmFormat({ left, right }: GemmSpec): string {
-  const name = (operand: OperandSpec) => (operand.element === "plain" ? "plain" : "nvfp4");
+  const name = (operand: OperandSpec) => (operand.element === "plain" ? "plain" : formatName(operand));
   const [a, b] = [name(left), name(right)];
   return a === "plain" && b === "plain" ? "" : a === b ? a : `${a}×${b}`;
+}
+
+/** The format by the name it is known by: the elements and their scales together. */
+function formatName({ element, scale }: QuantizedOperand): string {
+  if (scale.type === "fp32") return element === "e4m3" || element === "e5m2" ? "fp8" : element;
+  const bits = element === "e4m3" || element === "e5m2" ? "fp8" : element === "e2m1" ? "fp4" : element;
+  return `${scale.type === "e4m3" ? "nv" : "mx"}${bits}`;
 }
 
 export const isQuantized = (precision: LinearPrecision): boolean =>
   gemmNames.some((gemm) => isQuantizedGemm(precision[gemm]));
 
+export const isStochasticOperand = (spec: OperandSpec): boolean =>
+  spec.element !== "plain" && spec.rounding !== "nearest";
+
 export const isStochastic = (precision: LinearPrecision): boolean =>
-  gemmNames.some((gemm) =>
-    [precision[gemm].left, precision[gemm].right].some((o) => o.element !== "plain" && o.rounding === "stochastic"),
-  );
+  gemmNames.some((gemm) => [precision[gemm].left, precision[gemm].right].some(isStochasticOperand));
+
+/** Whether a block is the same whichever way the matrix is read. */
+export const isSymmetric = (block: Block): boolean => block === "tensor" || !block.startsWith("1x");
+
+/** Elements of a block along the contracting dim; undefined for the whole tensor. */
+export const blockLength = (block: Block): number | undefined =>
+  block === "tensor" ? undefined : Number(block.slice(block.indexOf("x") + 1));
 
 /** Whether two quantized operands of one tensor hold the same values, whichever way a GEMM reads them. */
 export function sameValues(a: OperandSpec, b: OperandSpec): boolean {
   if (a.element === "plain" || b.element === "plain") return false;
-  return (
-    a.block === "16x16" &&
-    b.block === "16x16" &&
-    a.rounding === "nearest" &&
-    b.rounding === "nearest" &&
-    a.scale.type === b.scale.type &&
-    a.scale.outer === b.scale.outer
-  );
+  return a.rounding === "nearest" && isSymmetric(a.block) && JSON.stringify(a) === JSON.stringify(b);
+}
+
+/** @throws UserError for what the types can't exclude: a source that does not exist, numbers out of range */
+export function checkPrecision(precision: LinearPrecision): void {
+  const fail = (gemm: GemmName, side: "left" | "right", rule: string): never => {
+    throw new UserError("E_PRECISION", `the ${side} operand of ${gemm}: ${rule}`);
+  };
+  for (const gemm of gemmNames) {
+    for (const side of ["left", "right"] as const) {
+      const spec = precision[gemm][side];
+      if (spec.element === "plain") continue;
+      if (spec.source === "fprop") {
+        if (gemm === "fprop" || side === "left")
+          fail(gemm, side, 'source "fprop" belongs to what fprop read: x in wgrad, W in dgrad');
+        if (precision.fprop.rotation !== "none") fail(gemm, side, 'source "fprop" needs an unrotated fprop');
+      }
+      if (spec.scale.type !== "e4m3") continue;
+      const { gain = 1, bound = 448, fourOverSix } = spec.scale;
+      if (!(gain > 0 && gain <= 2)) fail(gemm, side, `gain must be above 0 and at most 2; got ${gain}`);
+      if (!(bound > 0 && bound <= 448))
+        fail(gemm, side, `bound must be above 0 and at most 448, E4M3's largest; got ${bound}`);
+      if (fourOverSix !== undefined && spec.element !== "e2m1")
+        fail(gemm, side, `fourOverSix is for e2m1; got ${spec.element}`);
+    }
+  }
 }

@@ -1,6 +1,15 @@
 /** What every linear layer executes, layer by layer and GEMM by GEMM, as rows and as text. */
 import type { PrecisionPlan } from "./policy.ts";
-import { type GemmName, type GemmSpec, gemmNames, isQuantizedGemm, type OperandSpec } from "./precision.ts";
+import {
+  blockLength,
+  type GemmName,
+  type GemmSpec,
+  gemmNames,
+  isQuantizedGemm,
+  isSymmetric,
+  type OperandSpec,
+  type QuantizedOperand,
+} from "./precision.ts";
 
 /** A linear layer of every block: w is [outDim, inDim]. */
 export interface LinearShape {
@@ -72,27 +81,46 @@ const content = (rows: readonly PrecisionRow[]): string =>
 /** The operands of a GEMM and its rotation in a few words. */
 export function describeGemm({ left, right, rotation }: GemmSpec, dtype: ComputeDType = "bfloat16"): string {
   const plain = plainNames[dtype];
-  const operand = (spec: OperandSpec) =>
-    spec.element === "plain"
-      ? plain
-      : `${spec.element} ${spec.block}${spec.rounding === "stochastic" ? " stochastic" : ""}`;
-  return `${operand(left)} × ${operand(right)}${rotation === "none" ? "" : ", rotated"}`;
+  const operand = (spec: OperandSpec) => (spec.element === "plain" ? plain : describeOperand(spec));
+  const rotated =
+    rotation === "none" ? "" : `, rotated${rotation.signs === "fixed" ? "" : ` with ${rotation.signs} signs`}`;
+  return `${operand(left)} × ${operand(right)}${rotated}`;
 }
 
-/** Dims that the quantizers pad with zeros to whole blocks: the contracting dim, and both dims of tiles. */
-function paddingOf({ left, right }: GemmSpec, gemm: GemmName, shape: LinearShape, tokens: number): string {
+/** "e2m1 1x16 stochastic", with what differs from the plain recipe. */
+function describeOperand({ element, block, rounding, scale, source }: QuantizedOperand): string {
+  const parts: string[] = [element, block];
+  if (scale.type === "e8m0" && scale.round === "floor") parts.push("floor");
+  if (scale.type === "fp32" && scale.powerOfTwo) parts.push("2^n");
+  if (scale.type === "e4m3") {
+    if (scale.outer === "row") parts.push("row-scaled");
+    if (scale.gain !== undefined) parts.push(`gain ${scale.gain}`);
+    if (scale.fourOverSix !== undefined) parts.push(`4/6 by ${scale.fourOverSix}`);
+  }
+  if (rounding !== "nearest") parts.push(rounding);
+  if (source === "fprop") parts.push("of fprop's values");
+  return parts.join(" ");
+}
+
+/** Dims that the quantizers pad with zeros to whole blocks and groups: the contracting dim, and both dims of tiles. */
+function paddingOf({ left, right, rotation }: GemmSpec, gemm: GemmName, shape: LinearShape, tokens: number): string {
   const { inDim, outDim } = shape;
   const dims = {
     fprop: { contracted: { in: inDim }, weight: { out: outDim } },
     dgrad: { contracted: { out: outDim }, weight: { in: inDim } },
     wgrad: { contracted: { tokens }, weight: {} },
   }[gemm];
-  const specs = [left, right].filter((spec) => spec.element !== "plain");
-  const tiled = specs.some((spec) => spec.block === "16x16");
-  const padded = { ...(specs.length > 0 ? dims.contracted : {}), ...(tiled ? dims.weight : {}) };
-  return Object.entries(padded)
-    .filter(([, size]) => size % 16 !== 0)
-    .map(([name, size]) => `${name} ${size}→${Math.ceil(size / 16) * 16}`)
+  const blocks = [left, right].flatMap((spec) => (spec.element === "plain" ? [] : [spec.block]));
+  const lengths = blocks.map((block) => blockLength(block) ?? 1);
+  const whole = Math.max(1, ...lengths, rotation === "none" ? 1 : rotation.size);
+  const tile = Math.max(1, ...lengths.filter((_, i) => isSymmetric(blocks[i]!)));
+  const padded = [
+    ...Object.entries(dims.contracted).map(([name, size]) => ({ name, size, multiple: whole })),
+    ...Object.entries(dims.weight).map(([name, size]) => ({ name, size, multiple: tile })),
+  ];
+  return padded
+    .filter(({ size, multiple }) => size % multiple !== 0)
+    .map(({ name, size, multiple }) => `${name} ${size}→${Math.ceil(size / multiple) * multiple}`)
     .join(", ");
 }
 

@@ -19,8 +19,11 @@ export interface RandomPlace {
   readonly module: string;
   readonly layer: Word;
   readonly gemm: GemmName;
-  readonly operand: "left" | "right";
+  /** signs: the rotation that both operands of the GEMM have. */
+  readonly operand: "left" | "right" | "signs";
 }
+
+const operandCodes = { left: 0, right: 1, signs: 2 } as const;
 
 const stepKeys = new WeakMap<RandomKey, Key>();
 
@@ -34,7 +37,7 @@ function keyOfStep(random: RandomKey): Key {
 /** The draws of a place in a step. */
 export function streamAt(random: RandomKey, { module, layer, gemm, operand }: RandomPlace): DrawStream {
   const [step0, step1] = keyOfStep(random);
-  const low = (gemmNames.indexOf(gemm) << 4) | (operand === "left" ? 0 : 1);
+  const low = (gemmNames.indexOf(gemm) << 4) | operandCodes[operand];
   const key0 = step0.xor(hashName(module));
   return streamOfKey([key0, step1.xor(asWord(layer).shiftLeft(8).or(low))]);
 }

@@ -1,13 +1,14 @@
 /**
- * The random Hadamard transform of the two operands of the weight gradient: groups of 16 along the tokens, multiplied by
- * diag(σ)·H₁₆/4. The matrix is orthogonal, so it cancels in the product; outliers of a group are spread over the group.
+ * Random Hadamard transforms of the two operands of a GEMM: groups along the contracting dim, multiplied by
+ * diag(signs)·H/√n. The matrix is orthogonal, so it cancels in the product; outliers of a group are spread over the group.
  */
-import { constant, dot, hostArray, type Tensor } from "../core/index.ts";
+import { constant, dot, full, hostArray, iota, type Tensor, where } from "../core/index.ts";
+import { type DrawStream, randomBits16 } from "../core/random.ts";
+import { padToBlocks } from "./blocks.ts";
+import type { Rotation } from "./precision.ts";
 
-export const rotationSize = 16;
-
-/** The fixed signs σ. */
-const signs = [1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1];
+/** The signs σ that NVIDIA's recipe fixes; larger transforms repeat them. */
+const fixedSigns = [1, 1, 1, -1, 1, -1, -1, -1, -1, -1, -1, 1, -1, 1, -1, -1];
 
 /** The entry of Sylvester's Hadamard matrix: −1 to the number of ones in the binary digits of i and j together. */
 function hadamard(i: number, j: number): number {
@@ -16,22 +17,57 @@ function hadamard(i: number, j: number): number {
   return sign;
 }
 
-/** [16, 16]: row i holds the factors of the 16 tokens in rotated token i. All are ±1/4, exact in every float. */
-export function rotationMatrix(): Float32Array {
-  return Float32Array.from({ length: rotationSize ** 2 }, (_, k) => {
-    const [i, j] = [Math.floor(k / rotationSize), k % rotationSize];
-    return (signs[j]! * hadamard(j, i)) / 4;
+export interface RotationMatrix {
+  readonly size: number;
+  /** float32 [size, size]: row i holds the factors of the group's elements in its rotated element i. */
+  readonly matrix: Tensor;
+  /** Multiplies the float32 sums where 1/√size is no power of two, which no bfloat16 entry could hold. */
+  readonly scale: number | undefined;
+}
+
+/** Entries of the transform without its signs, row-major; ±1/√size where that is a power of two, else ±1. */
+function hadamardEntries(size: number, sign: (j: number) => number): Float32Array {
+  const entry = scaleOf(size) === undefined ? 1 / Math.sqrt(size) : 1;
+  return Float32Array.from({ length: size ** 2 }, (_, k) => {
+    const [i, j] = [Math.floor(k / size), k % size];
+    return sign(j) * hadamard(j, i) * entry;
   });
 }
 
-/** x [T, K], T a multiple of 16 → the same shape, rotated along T. Summed in float32, rounded to x's dtype. */
-export function rotateTokens(x: Tensor): Tensor {
-  const [T, K] = x.shape as [number, number];
-  const groups = T / rotationSize;
-  const matrix = constant(hostArray([rotationSize, rotationSize], "float32", rotationMatrix())).astype(x.dtype);
-  const rotated = dot(matrix.broadcastTo([groups, rotationSize, rotationSize]), x.reshape([groups, rotationSize, K]), {
-    contract: [[2], [1]],
-    batch: [[0], [0]],
-  });
-  return rotated.reshape([T, K]);
+const scaleOf = (size: number): number | undefined =>
+  Number.isInteger(Math.log2(size) / 2) ? undefined : Math.fround(1 / Math.sqrt(size));
+
+/** @param stream draws fresh signs, the same for the two operands of a GEMM; needed for them alone */
+export function rotationMatrix({ size, signs }: Rotation, stream?: DrawStream): RotationMatrix {
+  const sign = signs === "fixed" ? (j: number) => fixedSigns[j % fixedSigns.length]! : () => 1;
+  const entries = constant(hostArray([size, size], "float32", hadamardEntries(size, sign)));
+  const scale = scaleOf(size);
+  if (signs !== "fresh" || stream === undefined) return { size, matrix: entries, scale };
+  const positive = randomBits16(stream, iota([size], 0, "uint32")).ge(2 ** 15);
+  const drawn = where(positive, full([size], 1, "float32"), full([size], -1, "float32"));
+  return { size, matrix: entries.mul(drawn), scale };
+}
+
+/**
+ * x [M, N] with groups along dim 0 (axis "col") or dim 1 ("row") rotated, that dim padded with zeros to whole groups. Summed
+ * in float32, rounded to x's dtype.
+ */
+export function rotate(x: Tensor, { size, matrix, scale }: RotationMatrix, axis: "row" | "col"): Tensor {
+  const padded = padToBlocks(x, axis === "col" ? { rows: size, columns: 1 } : { rows: 1, columns: size });
+  const [M, N] = padded.shape as [number, number];
+  const factors = matrix.astype(x.dtype);
+  const out = scale === undefined ? x.dtype : "float32";
+  let rotated: Tensor;
+  if (axis === "col") {
+    const groups = M / size;
+    rotated = dot(factors.broadcastTo([groups, size, size]), padded.reshape([groups, size, N]), {
+      contract: [[2], [1]],
+      batch: [[0], [0]],
+      out,
+    });
+  } else {
+    rotated = dot(padded.reshape([(M * N) / size, size]), factors, { contract: [[1], [1]], out });
+  }
+  const scaled = scale === undefined ? rotated : rotated.mul(scale).astype(x.dtype);
+  return scaled.reshape([M, N]);
 }

@@ -38,21 +38,23 @@ export function roundNearest(x: Tensor, format: NarrowFormat): Tensor {
   return limited.mul(toGrid).roundEven().mul(step);
 }
 
-/** Random bits that one stochastic rounding consumes. */
+/** Random bits that one stochastic rounding consumes, unless it is asked to take fewer. */
 export const stochasticBits = 16;
 
 /**
- * x (float32) to one of the two values of the format around it. With t = |x| / step, k = floor(frac(t) · 2^16) and the
- * random integer u below 2^16, it goes up where k + u ≥ 2^16. `random`: uint32, values below 2^16, x's shape.
+ * x (float32) to one of the two values of the format around it. With t = |x| / step, k = floor(frac(t) · 2^bits) and the
+ * random integer u below 2^bits, it goes up where k + u ≥ 2^bits. `random`: uint32, values below 2^16, of which the upper
+ * `bits` are used; x's shape.
  */
-export function roundStochastic(x: Tensor, format: NarrowFormat, random: Tensor): Tensor {
+export function roundStochastic(x: Tensor, format: NarrowFormat, random: Tensor, bits = stochasticBits): Tensor {
   const magnitude = x.abs().min(format.max);
-  const { toGrid, step } = gridSteps(magnitude, format, stochasticBits);
-  // Integers below 2^20 in float32, so the sum is exact. int32: XLA's CPU code converts it faster than uint32.
-  const u = random.bitcast("int32").astype("float32");
+  const { toGrid, step } = gridSteps(magnitude, format, bits);
+  const used = bits === stochasticBits ? random : random.shiftRight(stochasticBits - bits);
+  // Integers below 2^21 in float32, so the sum is exact. int32: XLA's CPU code converts it faster than uint32.
+  const u = used.bitcast("int32").astype("float32");
   const scaled = magnitude.mul(toGrid).floor().add(u);
   const rounded = scaled
-    .mul(2 ** -stochasticBits)
+    .mul(2 ** -bits)
     .floor()
     .mul(step);
   return rounded.bitcast("uint32").or(x.bitcast("uint32").and(signMask)).bitcast("float32");

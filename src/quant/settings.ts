@@ -1,7 +1,6 @@
 /** Settings of the precision by their names on the command line. */
 import { z } from "zod";
-import { whole } from "../base/settingKinds.ts";
-import { policyNames, recipeNames } from "./recipe.ts";
+import { policyNames, recipeNames } from "./recipeNames.ts";
 
 export const precisionSettings = z.object({
   dtype: z
@@ -16,7 +15,13 @@ export const precisionSettings = z.object({
     .enum(["default", ...policyNames])
     .default("default")
     .describe("Which GEMMs are quantized: those of every linear layer, or the MLP's; default = what quantization says"),
-  first_layers_bf16: whole(0).default(0).describe("Blocks at the beginning that stay in BF16"),
+  first_layers_bf16: z
+    .number()
+    .int()
+    .min(-1)
+    .default(-1)
+    .describe("Blocks at the beginning that stay in BF16; -1 = what quantization says: none for most")
+    .meta({ rule: "an integer of 0 or more, or -1" }),
   last_layers_bf16: z
     .number()
     .int()

@@ -3,7 +3,10 @@
  * once. Programs merge equal operations by themselves, but not across the barriers inside the quantizer.
  */
 import { checkpointName, type Tensor } from "../core/index.ts";
-import { type Nvfp4Options, type Quantized, quantizeNvfp4 } from "./nvfp4.ts";
+import type { DrawStream } from "../core/random.ts";
+import { isSymmetric, type QuantizedOperand, type Rotation } from "./precision.ts";
+import { type Quantized, quantize } from "./quantize.ts";
+import { rotationMatrix } from "./rotation.ts";
 
 const flattened = new WeakMap<Tensor, Tensor>();
 
@@ -17,17 +20,36 @@ export function asTokens(x: Tensor): Tensor {
   return tokens;
 }
 
+/** How one operand is quantized at its place. */
+export interface OperandOptions {
+  readonly axis: "row" | "col";
+  readonly rotation?: Rotation;
+  /** Draws the rotation's signs. */
+  readonly signs?: DrawStream;
+  /** Draws of stochastic rounding. */
+  readonly draws?: DrawStream;
+}
+
 const quantized = new WeakMap<Tensor, Map<string, Quantized>>();
 
-/** `quantizeNvfp4`, once for each tensor and options; stochastic roundings have keys of their own and are never shared. */
-export function quantizeOnce(x: Tensor, options: Nvfp4Options): Quantized {
-  if (options.rounding !== "nearest") return quantizeNvfp4(x, options);
+/** `quantize`, once for each tensor and description; what is drawn has keys of its own and is never shared. */
+export function quantizeOnce(x: Tensor, operand: QuantizedOperand, options: OperandOptions): Quantized {
+  const { rotation, signs, draws } = options;
+  // A symmetric block is the same for both axes.
+  const axis = rotation === undefined && isSymmetric(operand.block) ? "row" : options.axis;
+  const fresh = () =>
+    quantize(x, operand, {
+      axis,
+      ...(rotation && { rotation: rotationMatrix(rotation, signs) }),
+      ...(draws && { draws }),
+    });
+  if (signs !== undefined || draws !== undefined) return fresh();
   const copies = quantized.get(x) ?? new Map<string, Quantized>();
   quantized.set(x, copies);
-  const key = JSON.stringify(options);
+  const key = JSON.stringify([operand, rotation, axis]);
   const known = copies.get(key);
   if (known !== undefined) return known;
-  const fresh = quantizeNvfp4(x, options);
-  copies.set(key, fresh);
-  return fresh;
+  const made = fresh();
+  copies.set(key, made);
+  return made;
 }

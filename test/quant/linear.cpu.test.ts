@@ -2,7 +2,18 @@
 import { describe, expect, it } from "vitest";
 import { grad, remat, scan, vjp } from "../../src/autodiff/index.ts";
 import { type HostArray, hostArray, iota, type Tensor, trace } from "../../src/core/index.ts";
-import { bf16, type LinearPrecision, linear, nvfp4, type RandomKey, type Word } from "../../src/quant/index.ts";
+import {
+  bf16,
+  fp8BlockScaling,
+  fp8CurrentScaling,
+  type LinearPrecision,
+  linear,
+  mxfp4,
+  mxfp8,
+  nvfp4,
+  type RandomKey,
+  type Word,
+} from "../../src/quant/index.ts";
 import { golden } from "../golden.ts";
 import { compiled, compiledFunction, floats, interpreted, normals, numbers, relativeToMax } from "./bothWays.ts";
 
@@ -95,6 +106,19 @@ describe("linear in both evaluators", () => {
     floats([24, 40], "float32", next),
     floats([21, 24], "bfloat16", next),
   ];
+  const rows = {
+    element: "e2m1",
+    block: "1x16",
+    scale: { type: "e4m3", outer: "tensor" },
+    rounding: "nearest",
+  } as const;
+  const again = { ...rows, source: "fprop", rounding: "stochastic" } as const;
+  const fresh = { size: 128, signs: "fresh" } as const;
+  const requantized: LinearPrecision = {
+    fprop: { rotation: "none", left: rows, right: rows },
+    dgrad: { rotation: fresh, left: { ...rows, rounding: "stochastic8" }, right: again },
+    wgrad: { rotation: { ...fresh, size: 32 }, left: { ...rows, rounding: "stochastic" }, right: again },
+  };
   const recipes: [string, LinearPrecision][] = [
     ["bf16", bf16],
     ["nvfp4", nvfp4()],
@@ -103,13 +127,22 @@ describe("linear in both evaluators", () => {
     ["nvfp4 with 1-D weight scales", nvfp4({ weightScaling: "1d" })],
     ["BF16 forward, NVFP4 backward", { ...nvfp4(), fprop: bf16.fprop }],
     ["NVFP4 forward, BF16 backward", { ...bf16, fprop: nvfp4().fprop }],
+    ["mxfp4", mxfp4()],
+    ["mxfp8", mxfp8()],
+    ["fp8_current_scaling", fp8CurrentScaling()],
+    ["fp8_block_scaling", fp8BlockScaling()],
+    ["FP8 in blocks with float32 scales", fp8BlockScaling({ powerOfTwo: false, hybrid: true })],
+    ["row-scaled activations", nvfp4({ rowScaledActivation: true })],
+    ["backward from fprop's values, every operand rotated with fresh signs", requantized],
   ];
 
   it.each(recipes)("%s", async (_, precision) => {
     const f = threeGemms(precision, random);
     const [expected, found] = [interpreted(f, ...ragged), await compiled(f, ...ragged)];
     // The rotated operands may differ by a bfloat16 ulp where a sum lies between two values, and then by a code.
-    const bound = precision.wgrad.rotation === "none" ? [2 ** -8, 2 ** -8, 1e-5] : [2 ** -8, 2 ** -8, 2e-2];
+    const bound = (["fprop", "dgrad", "wgrad"] as const).map((gemm) =>
+      precision[gemm].rotation !== "none" ? 2e-2 : gemm === "wgrad" ? 1e-5 : 2 ** -8,
+    );
     expected.forEach((array, i) => {
       expect(found[i]!.shape).toEqual(array.shape);
       expect(relativeToMax(numbers(found[i]!), numbers(array))).toBeLessThan(bound[i]!);
@@ -174,6 +207,23 @@ describe("the emulated product", () => {
         expect(numbers(dwOfDy!).some((v) => !Number.isFinite(v))).toBe(true);
       }
     }
+  });
+});
+
+describe("fresh signs", () => {
+  it("differ from step to step and between dgrad and wgrad, and cancel in the product", async () => {
+    // Elements of 8 bits, so that the products stay close to the exact ones.
+    const e4m3 = { element: "e4m3", block: "1x16", scale: { type: "e8m0", round: "up" }, rounding: "nearest" } as const;
+    const gemm = { rotation: { size: 64, signs: "fresh" }, left: e4m3, right: e4m3 } as const;
+    const precision: LinearPrecision = { fprop: gemm, dgrad: gemm, wgrad: gemm };
+    const at = (step: number) => interpreted(threeGemms(precision, { seed: 1, step, microBatch: 0 }), x, w, dy);
+    const exact = interpreted(threeGemms(bf16), x, w, dy);
+    const [first, second] = [at(1), at(2)];
+    for (const i of [0, 1, 2]) {
+      expect(relativeToMax(numbers(first[i]!), numbers(exact[i]!))).toBeLessThan(0.05);
+      expect(Array.from(numbers(first[i]!))).not.toEqual(Array.from(numbers(second[i]!)));
+    }
+    expect(at(1).map(({ data }) => data)).toEqual(first.map(({ data }) => data));
   });
 });
 
@@ -249,7 +299,9 @@ describe("linear as a graph", () => {
 
   it("refuses what does not fit", () => {
     const f = (precision: LinearPrecision) => threeGemms(precision);
-    expect(() => trace(f(nvfp4()), ...specs)).toThrow(/stochastically, so the site needs `random`/);
+    expect(() => trace(f(nvfp4()), ...specs)).toThrow(
+      /left operand of dgrad needs random numbers, so the site needs `random`/,
+    );
     const site = { module: "mlp.up", layer: 0, precision: bf16 };
     const call = (x: Tensor, w: Tensor) => linear(x, w, site);
     expect(() => trace(call, { shape: [4, 8], dtype: "bfloat16" }, { shape: [4, 9], dtype: "float32" })).toThrow(

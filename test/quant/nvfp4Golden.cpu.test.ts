@@ -1,96 +1,24 @@
 /** The NVFP4 quantizer against golden data made by other people's software: every case and mode, in both evaluators. */
 import { describe, expect, it } from "vitest";
-import { encodeArray, unpackNibbles } from "../../src/core/codecs.ts";
-import { type HostArray, hostArray, type Tensor } from "../../src/core/index.ts";
-import {
-  dequantize,
-  type Nvfp4Options,
-  quantizeNvfp4,
-  rotateTokens,
-  rotationMatrix,
-  tensorFactor,
-} from "../../src/quant/index.ts";
+import type { HostArray, Tensor } from "../../src/core/index.ts";
+import { nvfp4, type QuantizedOperand, type Rotation, rotate, rotationMatrix } from "../../src/quant/index.ts";
 import { golden, goldenJson } from "../golden.ts";
 import { compiledFunction, interpreted, numbers } from "./bothWays.ts";
+import { expectGolden, type QuantizerUnderTest, quantizerUnderTest, transposed } from "./goldenQuantizer.ts";
 
 const cases = await golden("02_nvfp4/nvfp4_cases");
 const index = goldenJson<{ name: string; shape: [number, number]; modes: string[] }[]>("02_nvfp4/index");
 
-const plain = { rht: false, rounding: "nearest" } as const;
-const options: Record<string, Nvfp4Options> = {
-  row1d: { axis: "row", block: "1d", ...plain },
-  col1d: { axis: "col", block: "1d", ...plain },
-  row2d: { axis: "row", block: "2d", ...plain },
-  col2d: { axis: "col", block: "2d", ...plain },
+const { fprop } = nvfp4({ stochasticRounding: false });
+const [rowBlocks, tiles] = [fprop.left, fprop.right] as [QuantizedOperand, QuantizedOperand];
+const quantizers: Record<string, QuantizerUnderTest> = {
+  row1d: quantizerUnderTest(rowBlocks, "row"),
+  col1d: quantizerUnderTest(rowBlocks, "col"),
+  row2d: quantizerUnderTest(tiles, "row"),
+  col2d: quantizerUnderTest(tiles, "col"),
   // From the stored rotated tensor.
-  colrht: { axis: "col", block: "1d", ...plain },
+  colrht: quantizerUnderTest(rowBlocks, "col"),
 };
-
-const quantizers = Object.fromEntries(
-  Object.entries(options).map(([mode, chosen]) => {
-    const f = (x: Tensor) => {
-      const quantized = quantizeNvfp4(x, chosen);
-      const { values, amax, elements, blockScales } = quantized;
-      const asProductsSeeIt = values.astype("float32").mul(tensorFactor(amax));
-      return [elements, blockScales, amax, dequantize(quantized), asProductsSeeIt];
-    };
-    return [mode, { f, compiled: compiledFunction(f) }];
-  }),
-);
-
-/** The transpose of a matrix. */
-function transposed({ shape, dtype, data }: HostArray): HostArray {
-  const [M, N] = shape as [number, number];
-  const result = data.slice() as Uint16Array;
-  for (let i = 0; i < M; i++) for (let j = 0; j < N; j++) result[j * M + i] = data[i * N + j] as number;
-  return hostArray([N, M], dtype, result);
-}
-
-/** Compares quantizer outputs in the golden data's orientation: columns modes are stored transposed. */
-function check(name: string, mode: string, input: HostArray, outputs: readonly HostArray[]): void {
-  const columns = mode.startsWith("col");
-  const oriented = (array: HostArray) => (columns ? transposed(array) : array);
-  const [elements, scales, amax, dequantized, asProductsSeeIt] = outputs as readonly [
-    HostArray,
-    HostArray,
-    HostArray,
-    HostArray,
-    HostArray,
-  ];
-  const values = numbers(oriented(input));
-  const key = `${name}/${mode}`;
-
-  const codes = encodeArray("float4_e2m1fn", numbers(oriented(elements)));
-  const wanted = unpackNibbles(cases.get(`${key}.q`).data as Uint8Array);
-  expect(codes.length).toBe(wanted.length);
-  const wrong = Array.from(wanted.keys()).filter(
-    (i) => codes[i] !== wanted[i] && !(values[i] === 0 && ((codes[i] as number) & 7) === (wanted[i]! & 7)),
-  );
-  expect({ key, wrong }).toEqual({ key, wrong: [] });
-
-  const stored = cases.get(`${key}.sf`);
-  const [rows, perRow] = stored.shape as [number, number];
-  const scaleCodes = encodeArray("float8_e4m3fn", numbers(oriented(scales)));
-  const rowsPerScale = rows / (scaleCodes.length / perRow);
-  const spread = Array.from(
-    { length: rows * perRow },
-    (_, i) => scaleCodes[Math.floor(i / perRow / rowsPerScale) * perRow + (i % perRow)],
-  );
-  expect({ key, scales: spread }).toEqual({ key, scales: Array.from(stored.data as Uint8Array) });
-  expect({ key, amax: numbers(amax)[0] }).toEqual({ key, amax: cases.scalar(`${key}.amax`) });
-
-  if (!cases.has(`${key}.dq`) || name.includes("max_f32") || name.includes("nonfinite")) return;
-  // Where A/2688 is itself a denormal, a product's factor has too few bits to compare.
-  const readings = name.includes("denormal") ? [dequantized] : [dequantized, asProductsSeeIt];
-  const expected = cases.values(`${key}.dq`);
-  for (const reading of readings) {
-    const found = numbers(oriented(reading));
-    const off = Array.from(found.keys()).filter(
-      (i) => Math.abs(found[i]! - expected[i]!) > 1e-6 * Math.abs(expected[i]!),
-    );
-    expect({ key, off }).toEqual({ key, off: [] });
-  }
-}
 
 const inputOf = (name: string, mode: string): HostArray =>
   mode === "colrht" ? transposed(cases.get(`${name}/colrht.rht`)) : cases.get(`${name}/input`);
@@ -98,12 +26,22 @@ const inputOf = (name: string, mode: string): HostArray =>
 /** Compiled code may flush float32's denormals to zero. */
 const bindsInterpreterOnly = (name: string): boolean => name.includes("denormal") || name.includes("tinier");
 
-describe("quantizeNvfp4 meets golden data exactly", () => {
+describe("the NVFP4 quantizer meets golden data exactly", () => {
   it.each(index.map(({ name, modes }) => [name, modes] as const))("%s", async (name, modes) => {
     for (const mode of modes) {
-      const input = inputOf(name, mode);
-      check(name, mode, input, interpreted(quantizers[mode]!.f, input));
-      if (!bindsInterpreterOnly(name)) check(name, mode, input, await quantizers[mode]!.compiled(input));
+      const wanted = {
+        data: cases,
+        key: `${name}/${mode}`,
+        input: inputOf(name, mode),
+        columns: mode.startsWith("col"),
+        scale: { suffix: ".sf", dtype: "float8_e4m3fn" },
+        amaxSuffix: ".amax",
+        packed: true,
+        withoutDecoded: name.includes("max_f32") || name.includes("nonfinite"),
+        // Where A/2688 is itself a denormal, a product's factor has too few bits to compare.
+        factorIsDenormal: name.includes("denormal"),
+      } as const;
+      await expectGolden(quantizers[mode]!, wanted, bindsInterpreterOnly(name));
     }
   });
 
@@ -118,11 +56,14 @@ function ulps(a: number, b: number): number {
   return Math.abs(ordered(a) - ordered(b));
 }
 
+const rotation: Rotation = { size: 16, signs: "fixed" };
+const rotateTokens = (x: Tensor) => rotate(x, rotationMatrix(rotation), "col");
+
 describe("the rotation", () => {
   it("is the golden matrix", async () => {
     const constants = await golden("02_nvfp4/rht_constants");
     const wanted = constants.values("rht_matrix");
-    const own = rotationMatrix();
+    const own = numbers(interpreted(() => rotationMatrix(rotation).matrix)[0]!);
     // Golden: y = x @ matrix on row vectors; ours multiplies columns, so it is the transpose.
     for (let i = 0; i < 16; i++) for (let j = 0; j < 16; j++) expect(own[i * 16 + j]).toBe(wanted[j * 16 + i]);
   });

@@ -6,15 +6,18 @@ import { deriveKey, drawBits, hashName, type RandomStream, streamOfKey } from ".
 import {
   e2m1,
   gemmNames,
-  quantizeNvfp4,
+  nvfp4,
+  type QuantizedOperand,
+  quantize,
   type RandomPlace,
   roundStochastic,
   streamAt,
-  tensorFactor,
 } from "../../src/quant/index.ts";
 import { siteKey } from "../../src/quant/random.ts";
 import { compiledFunction, floats, interpreted, normals, numbers } from "./bothWays.ts";
 
+const { fprop, dgrad } = nvfp4();
+const [nearestRows, stochasticRows] = [fprop.left, dgrad.left] as [QuantizedOperand, QuantizedOperand];
 const scalar = (value: number) => hostArray([], "uint32", Uint32Array.of(value));
 const home: RandomPlace = { module: "mlp.up", layer: 3, gemm: "dgrad", operand: "left" };
 
@@ -225,14 +228,9 @@ describe("stochastic rounding", () => {
   const next = normals(11);
   const x = floats(shape, "bfloat16", next);
   const decoded = (x: Tensor, step: Tensor) => {
-    const stochastic = streamAt({ seed: 1, step, microBatch: 0 }, home);
-    const { values, amax } = quantizeNvfp4(x, {
-      axis: "row",
-      block: "1d",
-      rht: false,
-      rounding: { stochastic },
-    });
-    return values.astype("float32").mul(tensorFactor(amax));
+    const draws = streamAt({ seed: 1, step, microBatch: 0 }, home);
+    const { values, factor } = quantize(x, stochasticRows, { axis: "row", draws });
+    return values.astype("float32").mul(factor!);
   };
   const rmse = (values: ArrayLike<number>) => {
     const exact = Array.from(numbers(x));
@@ -241,8 +239,8 @@ describe("stochastic rounding", () => {
 
   it("averages to x: the mean of 50 draws is nearer to it than rounding to nearest", async () => {
     const nearest = (x: Tensor) => {
-      const { values, amax } = quantizeNvfp4(x, { axis: "row", block: "1d", rht: false, rounding: "nearest" });
-      return values.astype("float32").mul(tensorFactor(amax));
+      const { values, factor } = quantize(x, nearestRows, { axis: "row" });
+      return values.astype("float32").mul(factor!);
     };
     const compiled = compiledFunction(decoded);
     const mean = new Float64Array(shape[0] * shape[1]);
@@ -263,13 +261,12 @@ describe("stochastic rounding", () => {
   it("numbers elements in the unpadded matrix, row by row", async () => {
     const [rows, columns] = [21, 40];
     const y = floats([rows, columns], "float32", () => next());
-    const stochastic = streamAt(origin, origin);
+    const stream = streamAt(origin, origin);
     const bits = await draws();
     for (const axis of ["row", "col"] as const) {
       const f = (x: Tensor) => {
-        const options = { axis, block: "1d", rht: false } as const;
-        const { elements } = quantizeNvfp4(x, { ...options, rounding: { stochastic } });
-        return [elements, quantizeNvfp4(x, { ...options, rounding: "nearest" }).blockScales];
+        const { elements } = quantize(x, stochasticRows, { axis, draws: stream });
+        return [elements, quantize(x, nearestRows, { axis }).scales];
       };
       const [elements, scales] = interpreted(f, y) as [ReturnType<typeof floats>, ReturnType<typeof floats>];
       const amax = Math.max(...Array.from(numbers(y), Math.abs));

@@ -3,8 +3,12 @@ import { describe, expect, it } from "vitest";
 import {
   bf16,
   describeGemm,
+  fp8BlockScaling,
+  fp8CurrentScaling,
   isQuantized,
   isStochastic,
+  mxfp4,
+  mxfp8,
   nvfp4,
   precisionTable,
   recipeByName,
@@ -52,6 +56,13 @@ describe("recipes", () => {
     ["bf16", bf16, "all_linear", 0],
     ["bf16_mixed", bf16, "all_linear", 0],
     ["nvfp4", nvfp4(), "all_linear", "15%"],
+    ["mxfp4", mxfp4(), "all_linear", "15%"],
+    ["mxfp8", mxfp8(), "all_linear", 0],
+    ["te_mxfp8", mxfp8(), "all_linear", 0],
+    ["bf16_with_mxfp8_mixed", mxfp8(), "all_linear", 0],
+    ["te_fp8_currentscaling", fp8CurrentScaling(), "all_linear", 0],
+    ["bf16_with_fp8_current_scaling_mixed", fp8CurrentScaling(), "all_linear", 1],
+    ["bf16_with_fp8_subchannel_scaling_mixed", fp8BlockScaling({ hybrid: true }), "all_linear", 0],
     ["te_nvfp4", nvfp4(), "mlp_only", 0],
     ["te_nvfp4_no_rht", nvfp4({ rht: false }), "mlp_only", 0],
     ["bf16_with_nvfp4_mixed", nvfp4(), "all_linear", "15%"],
@@ -70,27 +81,19 @@ describe("recipes", () => {
     expect(recipeByName("te_nvfp4_no_rht", { stochasticRounding: false }).precision).toEqual(
       nvfp4({ rht: false, stochasticRounding: false }),
     );
-    expect(() => recipeByName("bf16", { rht: false })).toThrow("bf16 has no switch rht");
+    expect(recipeByName("mxfp8", { round: "floor" }).precision).toEqual(mxfp8({ round: "floor" }));
+    expect(() => recipeByName("bf16", { rht: false })).toThrow("bf16 has no switch rht: it has none");
+    expect(() => recipeByName("nvfp4", { rhts: false })).toThrow("nvfp4 has no switch rhts: did you mean rht?");
   });
 
-  it.each([
-    "fp8_current_scaling",
-    "fp8_delayed_scaling",
-    "fp8_block_scaling",
-    "mxfp8",
-    "mxfp4",
-    "te_mxfp8",
-    "te_fp8_currentscaling",
-    "te_fp8_delayedscaling",
-    "bf16_with_fp8_current_scaling_mixed",
-    "bf16_with_fp8_delayed_scaling_mixed",
-    "bf16_with_fp8_subchannel_scaling_mixed",
-    "bf16_with_mxfp8_mixed",
-  ])("%s is known but not built, and the error lists what is", (name) => {
-    expect(() => recipeByName(name)).toThrow(
-      `the recipe ${name} is not built yet; recipes that are: ${recipeNames.join(", ")}`,
-    );
-  });
+  it.each(["fp8_delayed_scaling", "te_fp8_delayedscaling", "bf16_with_fp8_delayed_scaling_mixed"])(
+    "%s is known but not built, and the error lists what is",
+    (name) => {
+      expect(() => recipeByName(name)).toThrow(
+        `the recipe ${name} is not built yet; recipes that are: ${recipeNames.join(", ")}`,
+      );
+    },
+  );
 
   it("suggest the nearest name for an unknown one", () => {
     expect(() => recipeByName("nvfp")).toThrow('unknown recipe "nvfp". Did you mean "nvfp4"?');

@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { decodeArray, encodeArray } from "../../src/core/codecs.ts";
 import { type HostArray, hostArray, type Tensor } from "../../src/core/index.ts";
-import { e2m1, e4m3, type NarrowFormat, roundE2M1, roundE4M3, roundStochastic } from "../../src/quant/index.ts";
+import { e2m1, e4m3, roundE2M1, roundE4M3, roundStochastic } from "../../src/quant/index.ts";
 import { compiledFunction, differences, interpreted, numbers } from "./bothWays.ts";
 
 const numInputs = 2 ** 17;
@@ -14,8 +14,10 @@ const fromBits = (bits: ArrayLike<number>): Float32Array => new Float32Array(Uin
 const nudged = (x: number, ulps: number): number =>
   fromBits([new Uint32Array(Float32Array.of(x).buffer)[0]! + ulps])[0]!;
 
+type Format = typeof e2m1 | typeof e4m3;
+
 /** Non-negative values of a format, in order. */
-function gridOf({ dtype }: NarrowFormat): number[] {
+function gridOf({ dtype }: Format): number[] {
   const size = dtype === "float4_e2m1fn" ? 8 : 127;
   return Array.from(
     decodeArray(
@@ -26,7 +28,7 @@ function gridOf({ dtype }: NarrowFormat): number[] {
 }
 
 /** Grid values, the ties between them, their neighbours, and the same negative. */
-function edges(format: NarrowFormat): number[] {
+function edges(format: Format): number[] {
   const grid = gridOf(format);
   const ties = grid.slice(1).map((value, i) => (value + grid[i]!) / 2);
   const around = [...grid, ...ties, format.max * 1.25].flatMap((x) =>
@@ -36,7 +38,7 @@ function edges(format: NarrowFormat): number[] {
 }
 
 /** Every bfloat16 that is a number, random bits, edges: `numInputs` float32 values. */
-function inputs(format: NarrowFormat): Float32Array {
+function inputs(format: Format): Float32Array {
   const values = new Float32Array(numInputs);
   const all = [...fromBits(Uint32Array.from({ length: 65536 }, (_, i) => i << 16)), ...edges(format)];
   values.set(all);

@@ -1,0 +1,122 @@
+/** Recipe names: what `quantization` may be, with the policy that each name brings along. */
+import { UserError } from "../base/errors.ts";
+import { nearest } from "../base/nearest.ts";
+import type { LinearPrecision } from "./precision.ts";
+import {
+  bf16,
+  fp8BlockDefaults,
+  fp8BlockScaling,
+  fp8CurrentDefaults,
+  fp8CurrentScaling,
+  mxfp4,
+  mxfp4Defaults,
+  mxfp8,
+  mxfp8Defaults,
+  nvfp4,
+  nvfp4Defaults,
+} from "./recipes.ts";
+
+/** Which modules a recipe quantizes; the rest computes in BF16. */
+export const policyNames = ["all_linear", "mlp_only"] as const;
+export type PolicyName = (typeof policyNames)[number];
+
+/** What a recipe's name stands for. */
+export interface Recipe {
+  readonly name: string;
+  readonly precision: LinearPrecision;
+  readonly policy: PolicyName;
+  /** Blocks at the beginning that stay in BF16 unless the user says otherwise. */
+  readonly firstLayersBf16: number;
+  /** Blocks at the end that stay in BF16 unless the user says otherwise. */
+  readonly lastLayersBf16: number | "15%";
+  /** What the user should know about the name. */
+  readonly notes: readonly string[];
+}
+
+/** A family's recipe by its switches, and the switches' defaults. */
+interface Family<S extends object> {
+  readonly make: (switches: Partial<S>) => LinearPrecision;
+  readonly defaults: S;
+}
+
+const families = {
+  bf16: { make: () => bf16, defaults: {} },
+  fp8_current_scaling: { make: fp8CurrentScaling, defaults: fp8CurrentDefaults },
+  fp8_block_scaling: { make: fp8BlockScaling, defaults: fp8BlockDefaults },
+  mxfp8: { make: mxfp8, defaults: mxfp8Defaults },
+  mxfp4: { make: mxfp4, defaults: mxfp4Defaults },
+  nvfp4: { make: nvfp4, defaults: nvfp4Defaults },
+} as const;
+
+type FamilyName = keyof typeof families;
+
+interface NameRule extends Partial<Omit<Recipe, "name" | "precision">> {
+  readonly family: FamilyName;
+  readonly switches?: Readonly<Record<string, unknown>>;
+}
+
+const maxText = {
+  policy: "mlp_only",
+  notes: [
+    "mlp_only and no BF16 blocks, as MaxText describes this recipe; MaxText's code today quantizes all linear layers (precision_policy=all_linear)",
+  ],
+} as const;
+
+/** `none`, the recipes by name, and the names that users bring from MaxText (te_…) and Megatron Bridge (…_mixed). */
+const rules: Readonly<Record<string, NameRule>> = {
+  none: { family: "bf16" },
+  bf16: { family: "bf16" },
+  fp8_current_scaling: { family: "fp8_current_scaling" },
+  fp8_block_scaling: { family: "fp8_block_scaling" },
+  mxfp8: { family: "mxfp8" },
+  mxfp4: { family: "mxfp4", lastLayersBf16: "15%" },
+  nvfp4: { family: "nvfp4", lastLayersBf16: "15%" },
+  te_nvfp4: { ...maxText, family: "nvfp4" },
+  te_nvfp4_no_rht: { ...maxText, family: "nvfp4", switches: { rht: false } },
+  te_mxfp8: { family: "mxfp8" },
+  te_fp8_currentscaling: { family: "fp8_current_scaling" },
+  bf16_mixed: { family: "bf16" },
+  bf16_with_fp8_current_scaling_mixed: { family: "fp8_current_scaling", firstLayersBf16: 1, lastLayersBf16: 1 },
+  bf16_with_fp8_subchannel_scaling_mixed: { family: "fp8_block_scaling", switches: { hybrid: true } },
+  bf16_with_mxfp8_mixed: { family: "mxfp8" },
+  bf16_with_nvfp4_mixed: {
+    family: "nvfp4",
+    lastLayersBf16: "15%",
+    notes: ["the last 15 % of the blocks stay in BF16, as for nvfp4; Megatron's own recipe of this name keeps none"],
+  },
+};
+
+/** Names that mean a recipe which does not run yet. */
+const notBuilt = ["fp8_delayed_scaling", "te_fp8_delayedscaling", "bf16_with_fp8_delayed_scaling_mixed"];
+
+/** Every name that `recipeByName` takes. */
+export const recipeNames: readonly string[] = Object.keys(rules);
+
+/** The recipe of a name; `switches` change its family's own. @throws UserError for unknown names and switches */
+export function recipeByName(name: string, switches: Readonly<Record<string, unknown>> = {}): Recipe {
+  const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
+  if (rule === undefined) throw unknownName(name);
+  const { family, switches: own, ...settings } = rule;
+  const { make, defaults } = families[family] as Family<object>;
+  const unknown = Object.keys(switches).find((key) => !Object.hasOwn(defaults, key));
+  if (unknown !== undefined) {
+    const known = Object.keys(defaults);
+    const near = nearest(unknown, known);
+    const fix = known.length === 0 ? "it has none" : `did you mean ${near ?? known.join(", ")}?`;
+    throw new UserError("E_RECIPE", `${name} has no switch ${unknown}: ${fix}`);
+  }
+  const precision = make({ ...own, ...switches });
+  return { name, policy: "all_linear", firstLayersBf16: 0, lastLayersBf16: 0, notes: [], ...settings, precision };
+}
+
+function unknownName(name: string): UserError {
+  const built = recipeNames.join(", ");
+  if (notBuilt.includes(name)) {
+    return new UserError("E_RECIPE", `the recipe ${name} is not built yet; recipes that are: ${built}`);
+  }
+  const near = nearest(name, [...recipeNames, ...notBuilt]);
+  return new UserError(
+    "E_RECIPE",
+    `unknown recipe "${name}"${near === undefined ? `; known: ${built}` : `. Did you mean "${near}"?`}`,
+  );
+}
