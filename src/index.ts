@@ -1,6 +1,7 @@
 /** The public names of Halfbyte. */
 export {
   type CustomVjp,
+  cond,
   customVjp,
   grad,
   type RematPolicy,
@@ -9,6 +10,7 @@ export {
   scan,
   valueAndGrad,
   vjp,
+  whileLoop,
 } from "./autodiff/index.ts";
 export { HalfbyteError, PjrtError, ShapeError, UserError } from "./base/errors.ts";
 export { loadHfLlama } from "./checkpoint/hfLlama.ts";

@@ -3,7 +3,9 @@
  * computation. A new transform is a file here; a new operation's reverse rule belongs to the operation.
  */
 export { backward } from "./backward.ts";
+export { cond } from "./cond.ts";
 export { type CustomVjp, customVjp } from "./customVjp.ts";
 export { grad, valueAndGrad, vjp } from "./grad.ts";
 export { type RematPolicy, remat } from "./remat.ts";
 export { type ScanOptions, scan } from "./scan.ts";
+export { whileLoop } from "./whileLoop.ts";

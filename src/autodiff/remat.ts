@@ -99,11 +99,17 @@ function replay(
     const results = atScope({ ...scope, pass: "recompute" }, () =>
       kept.length > 0
         ? apply(savedOp, [...again, ...kept], { op, params, numInputs: again.length })
-        : apply(op, again, params),
+        : apply(op, again, op === rematOp ? insideAgain(params, clones) : params),
     );
     originals.forEach((t, i) => clones.set(t, results[i]!));
   }
   return outputs.map((t) => clones.get(t) ?? t);
+}
+
+/** A function inside this one is computed again too: what its policy keeps is then kept of the second computation. */
+function insideAgain({ inner, results, ...rest }: RematParams, clones: ReadonlyMap<Tensor, Tensor>): RematParams {
+  const again = (t: Tensor) => clones.get(t) ?? t;
+  return { ...rest, inner: inner.map(again), results: results.map(again) };
 }
 
 /** f, recomputed in the backward pass but for what `policy` keeps (by default only its inputs). */

@@ -12,11 +12,9 @@ import {
   type Program,
   parameter,
   type Spec,
-  sameShape,
   showSpec,
   Tensor,
   treeLeaves,
-  treeLeavesLike,
   treeUnflatten,
   zeros,
 } from "../core/index.ts";
@@ -24,7 +22,7 @@ import type { Emitted, Emitter, Eqn, Op, VjpRule } from "../core/op.ts";
 import { interpretProgram } from "../core/trace.ts";
 import { allocate, type Values } from "../core/values.ts";
 import { backward } from "./backward.ts";
-import { capturesOf, residualsOf } from "./bodies.ts";
+import { capturesOf, residualsOf, sameCarry } from "./bodies.ts";
 
 interface ScanParams {
   /** Inputs: captured tensors, carry, one step's slices of xs. Outputs: next carry, one step's ys. */
@@ -35,6 +33,7 @@ interface ScanParams {
   readonly numCarry: number;
   readonly length: number;
   readonly reverse: boolean;
+  readonly unroll: number;
 }
 
 const dropDim0 = ({ shape, dtype }: Spec): Spec => ({ shape: shape.slice(1), dtype });
@@ -47,7 +46,8 @@ const scanOp: Op<ScanParams> = {
   vjp: (args) => reverseScan(args),
   lower: emitScan,
   interpret: (inputs, params) => interpretScan(inputs, params),
-  show: ({ length, reverse }) => `length=${length}${reverse ? " reverse" : ""}`,
+  show: ({ length, reverse, unroll }) =>
+    `length=${length}${reverse ? " reverse" : ""}${unroll > 1 ? ` unroll=${unroll}` : ""}`,
   programs: ({ body }) => ({ body }),
 };
 
@@ -56,6 +56,8 @@ export interface ScanOptions {
   readonly length?: number;
   /** From the last slice to the first; ys keep the order of xs. */
   readonly reverse?: boolean;
+  /** Steps that the compiled loop takes at a time, forward and backward: a larger program, the same bits. Default 1. */
+  readonly unroll?: number;
 }
 
 /**
@@ -66,13 +68,15 @@ export function scan<C, X, Y>(
   body: (carry: C, x: X) => { carry: C; y: Y },
   init: C,
   xs: X,
-  { length, reverse = false }: ScanOptions = {},
+  { length, reverse = false, unroll = 1 }: ScanOptions = {},
 ): { carry: C; ys: Y } {
   const [initLeaves, xLeaves] = [treeLeaves<Tensor>(init), treeLeaves<Tensor>(xs)];
   const steps = length ?? xLeaves[0]?.shape[0];
   if (steps === undefined) throw new ShapeError("scan: give `length` where there are no xs");
   if (!(Number.isSafeInteger(steps) && steps >= 0))
     throw new ShapeError(`scan: length must be a whole number ≥ 0; got ${steps}`);
+  if (!(Number.isSafeInteger(unroll) && unroll >= 1))
+    throw new ShapeError(`scan: unroll must be a whole number ≥ 1; got ${unroll}`);
   for (const x of xLeaves) {
     if (x.shape[0] !== steps)
       throw new ShapeError(`scan: xs must have ${steps} slices along dim 0; got ${showSpec(x)}`);
@@ -80,16 +84,8 @@ export function scan<C, X, Y>(
   const carryIn = initLeaves.map(parameter);
   const xIn = xLeaves.map((x) => parameter(dropDim0(x)));
   const result = body(treeUnflatten<C>(init, carryIn), treeUnflatten<X>(xs, xIn));
-  const carryOut = treeLeavesLike<Tensor>(init, result.carry, "scan: the carry before and after a step");
+  const carryOut = sameCarry("scan: the carry", init, carryIn, result.carry);
   const ys = treeLeaves<Tensor>(result.y);
-  carryIn.forEach((before, i) => {
-    const after = carryOut[i]!;
-    if (after.dtype !== before.dtype || !sameShape(after.shape, before.shape)) {
-      throw new ShapeError(
-        `scan: the carry went in as ${showSpec(before)} and came out as ${showSpec(after)}; it must not change`,
-      );
-    }
-  });
   const outputs = applyScan({
     carryIn,
     xIn,
@@ -98,6 +94,7 @@ export function scan<C, X, Y>(
     xs: xLeaves,
     length: steps,
     reverse,
+    unroll,
   });
   const numCarry = carryIn.length;
   return {
@@ -106,17 +103,15 @@ export function scan<C, X, Y>(
   };
 }
 
-interface ScanParts {
+interface ScanParts extends Pick<ScanParams, "length" | "reverse" | "unroll"> {
   readonly carryIn: readonly Tensor[];
   readonly xIn: readonly Tensor[];
   readonly outputs: readonly Tensor[];
   readonly init: readonly Tensor[];
   readonly xs: readonly Tensor[];
-  readonly length: number;
-  readonly reverse: boolean;
 }
 
-function applyScan({ carryIn, xIn, outputs, init, xs, length, reverse }: ScanParts): readonly Tensor[] {
+function applyScan({ carryIn, xIn, outputs, init, xs, ...way }: ScanParts): readonly Tensor[] {
   const captures = capturesOf(outputs, [...carryIn, ...xIn]);
   const body = makeProgram([...captures, ...carryIn, ...xIn], outputs);
   const params: ScanParams = {
@@ -124,8 +119,7 @@ function applyScan({ carryIn, xIn, outputs, init, xs, length, reverse }: ScanPar
     results: outputs,
     numCaptures: captures.length,
     numCarry: carryIn.length,
-    length,
-    reverse,
+    ...way,
   };
   return apply(scanOp, [...captures, ...init, ...xs], params);
 }
@@ -140,7 +134,7 @@ function split<T>(list: readonly T[], { numCaptures, numCarry }: ScanParams) {
 }
 
 const reverseScan: VjpRule<ScanParams> = ({ inputs, params, cts, needs, eqn }) => {
-  const { body, results: outs, numCarry, length, reverse } = params;
+  const { body, results: outs, numCarry, length, reverse, unroll } = params;
   const own = split(body.inputs, params);
   const outer = split(inputs, params);
   const wanted = split(needs, params);
@@ -181,6 +175,7 @@ const reverseScan: VjpRule<ScanParams> = ({ inputs, params, cts, needs, eqn }) =
     xs: [...ysWithCt.map((i) => cts[i]!), ...residuals.map(xsOf)],
     length,
     reverse: !reverse,
+    unroll,
   });
   const all: (Tensor | undefined)[] = inputs.map(() => undefined);
   own.captures.forEach((t, i) => {
@@ -236,57 +231,91 @@ function interpretScan(inputs: readonly Values[], params: ScanParams): Values[] 
   return [...carry, ...ys];
 }
 
-/** A while loop over (step, carry, stacks of ys); captures and xs are read from around it. */
+/**
+ * A while loop over (step, carry, stacks of ys); captures and xs are read from around it. An iteration is `unroll` steps;
+ * those that are left over follow the loop.
+ */
 function emitScan(e: Emitter, inputs: readonly Emitted[], params: ScanParams, outputs: readonly Spec[]): Emitted[] {
-  const { body, numCarry, length, reverse } = params;
-  const { captures, carry, xs } = split(inputs, params);
+  const { body, numCarry, length, unroll } = params;
+  const { carry } = split(inputs, params);
   // A slice of no steps does not type-check, even in a loop that never runs.
   if (length === 0) return [...carry, ...outputs.slice(numCarry).map((spec) => e.splat(0, spec))];
   // Markers of one tensor share a stack.
   const stackOf = body.outputs.slice(numCarry);
   const distinct = [...new Set(stackOf)];
   const stacks = distinct.map((y) => e.splat(0, stacked(y, length)));
-  const counter: Spec = { shape: [], dtype: "int32" };
-  const state = [e.splat(0, counter), ...carry, ...stacks];
-  const specs: Spec[] = state.map(({ shape, dtype }) => ({ shape, dtype }));
+  let [n, ...state]: readonly Emitted[] = [e.splat(0, counter), ...carry, ...stacks];
+  const iterations = Math.floor(length / unroll);
+  const looped = iterations > 1 ? iterations * unroll : 0;
+  if (looped > 0) {
+    const specs: Spec[] = [n!, ...state].map(({ shape, dtype }) => ({ shape, dtype }));
+    const condition = (n?: Emitted) => [lessThan(e, n!, e.splat(looped, counter))];
+    const context = { inputs, params, distinct, count: unroll };
+    [n, ...state] = e.op("stablehlo.while", [n!, ...state], specs, {}, [
+      { inputs: specs, body: condition },
+      { inputs: specs, body: (n, ...rest) => emitSteps(e, context, n!, rest) },
+    ]);
+  }
+  if (looped < length) {
+    // As around a loop, nothing is fused into these steps from what is before and after them.
+    const held = barrier(e, [n!, ...state, ...inputs]);
+    const context = { inputs: held.slice(1 + state.length), params, distinct, count: length - looped };
+    [n, ...state] = barrier(e, emitSteps(e, context, held[0]!, held.slice(1, 1 + state.length)));
+  }
+  const found = state.slice(numCarry);
+  return [...state.slice(0, numCarry), ...stackOf.map((y) => found[distinct.indexOf(y)]!)];
+}
+
+const counter: Spec = { shape: [], dtype: "int32" };
+
+const lessThan = (e: Emitter, a: Emitted, b: Emitted): Emitted =>
+  e.op("stablehlo.compare", [a, b], [{ shape: [], dtype: "bool" }], {
+    comparison_direction: "#stablehlo<comparison_direction LT>",
+    compare_type: "#stablehlo<comparison_type SIGNED>",
+  })[0]!;
+
+const barrier = (e: Emitter, values: readonly Emitted[]): readonly Emitted[] =>
+  e.op("stablehlo.optimization_barrier", values, values);
+
+interface StepContext {
+  readonly inputs: readonly Emitted[];
+  readonly params: ScanParams;
+  /** The ys that have a stack each. */
+  readonly distinct: readonly Tensor[];
+  /** Steps one after the other. */
+  readonly count: number;
+}
+
+/** Steps from n on, and the number of the next: nothing is fused across them, so a step's bits are the same in each. */
+function emitSteps(e: Emitter, context: StepContext, n: Emitted, state: readonly Emitted[]): readonly Emitted[] {
+  let now = [n, ...state];
+  for (let i = 0; i < context.count; i++) {
+    const [n, ...before] = i === 0 ? now : barrier(e, now);
+    const after = emitStep(e, context, n!, before);
+    now = [e.op("stablehlo.add", [n!, e.splat(1, counter)], [counter])[0]!, ...after];
+  }
+  return now;
+}
+
+/** Step n: (carry, stacks) → (carry, stacks). */
+function emitStep(e: Emitter, { inputs, params, distinct }: StepContext, n: Emitted, state: readonly Emitted[]) {
+  const { body, numCarry, length, reverse } = params;
+  const { captures, xs } = split(inputs, params);
   const zero = () => e.splat(0, counter);
-  const results = e.op("stablehlo.while", state, specs, {}, [
-    {
-      inputs: specs,
-      body: (n) =>
-        e.op("stablehlo.compare", [n!, e.splat(length, counter)], [{ shape: [], dtype: "bool" }], {
-          comparison_direction: "#stablehlo<comparison_direction LT>",
-          compare_type: "#stablehlo<comparison_type SIGNED>",
-        }),
-    },
-    {
-      inputs: specs,
-      body: (n, ...rest) => {
-        const step = reverse ? e.op("stablehlo.subtract", [e.splat(length - 1, counter), n!], [counter])[0]! : n!;
-        const slices = xs.map((x) => {
-          const one: Spec = { shape: [1, ...x.shape.slice(1)], dtype: x.dtype };
-          const starts = [step, ...x.shape.slice(1).map(zero)];
-          const [slice] = e.op("stablehlo.dynamic_slice", [x, ...starts], [one], {
-            slice_sizes: `array<i64: ${one.shape.join(", ")}>`,
-          });
-          return e.op("stablehlo.reshape", [slice!], [dropDim0(x)])[0]!;
-        });
-        const stepOutputs = e.inline(body, [...captures, ...rest.slice(0, numCarry), ...slices]);
-        const grown = distinct.map((tensor, i) => {
-          const y = stepOutputs[body.outputs.indexOf(tensor)]!;
-          const [row] = e.op("stablehlo.reshape", [y], [stacked(y, 1)]);
-          const starts = [step, ...y.shape.map(zero)];
-          return e.op(
-            "stablehlo.dynamic_update_slice",
-            [rest[numCarry + i]!, row!, ...starts],
-            [specs[1 + numCarry + i]!],
-          )[0]!;
-        });
-        const [next] = e.op("stablehlo.add", [n!, e.splat(1, counter)], [counter]);
-        return [next!, ...stepOutputs.slice(0, numCarry), ...grown];
-      },
-    },
-  ]);
-  const found = results.slice(1 + numCarry);
-  return [...results.slice(1, 1 + numCarry), ...stackOf.map((y) => found[distinct.indexOf(y)]!)];
+  const at = reverse ? e.op("stablehlo.subtract", [e.splat(length - 1, counter), n], [counter])[0]! : n;
+  const slices = xs.map((x) => {
+    const one: Spec = { shape: [1, ...x.shape.slice(1)], dtype: x.dtype };
+    const [slice] = e.op("stablehlo.dynamic_slice", [x, at, ...x.shape.slice(1).map(zero)], [one], {
+      slice_sizes: `array<i64: ${one.shape.join(", ")}>`,
+    });
+    return e.op("stablehlo.reshape", [slice!], [dropDim0(x)])[0]!;
+  });
+  const outputs = e.inline(body, [...captures, ...state.slice(0, numCarry), ...slices]);
+  const stacks = distinct.map((tensor, i) => {
+    const y = outputs[body.outputs.indexOf(tensor)]!;
+    const [row] = e.op("stablehlo.reshape", [y], [stacked(y, 1)]);
+    const stack = state[numCarry + i]!;
+    return e.op("stablehlo.dynamic_update_slice", [stack, row!, at, ...y.shape.map(zero)], [stack])[0]!;
+  });
+  return [...outputs.slice(0, numCarry), ...stacks];
 }

@@ -1,5 +1,5 @@
 /** A smooth use of every operation that has a derivative, on inputs away from kinks. */
-import { customVjp, remat, scan, valueAndGrad } from "../../src/autodiff/index.ts";
+import { cond, customVjp, remat, type ScanOptions, scan, valueAndGrad, whileLoop } from "../../src/autodiff/index.ts";
 import {
   checkpointName,
   clamp,
@@ -259,7 +259,7 @@ const marking: GradientCase[] = [
 
 /** h ← tanh(h·w + x), y = h·c, with captures both used and unused. */
 const recurrence =
-  (options: { readonly reverse?: boolean } = {}) =>
+  (options: ScanOptions = {}) =>
   (w: Tensor, h0: Tensor, xs: Tensor): Tensor => {
     const scale = w.sum().sin();
     const { carry, ys } = scan(
@@ -279,6 +279,12 @@ const recurrenceShapes: Shape[] = [[2, 2], [2], [3, 2]];
 const looping: GradientCase[] = [
   { name: "scan", shapes: recurrenceShapes, f: (w, h, xs) => recurrence()(w!, h!, xs!) },
   { name: "scan in reverse", shapes: recurrenceShapes, f: (w, h, xs) => recurrence({ reverse: true })(w!, h!, xs!) },
+  { name: "unrolled scan", shapes: recurrenceShapes, f: (w, h, xs) => recurrence({ unroll: 2 })(w!, h!, xs!) },
+  {
+    name: "unrolled scan in reverse",
+    shapes: recurrenceShapes,
+    f: (w, h, xs) => recurrence({ reverse: true, unroll: 3 })(w!, h!, xs!),
+  },
   {
     name: "scan with trees and a counter",
     shapes: [[2], [3, 2]],
@@ -346,6 +352,97 @@ const looping: GradientCase[] = [
   },
 ];
 
+/** x·w through sin where the sum of x is positive, else w·x², both with captures and values that their reverse reads. */
+const chosen =
+  (pred: (x: Tensor) => Tensor = (x) => x.sum().gt(0)) =>
+  (w: Tensor, x: Tensor): Tensor =>
+    cond(
+      pred(x),
+      (x: Tensor) => dot(x.sin(), w).tanh().mul(x),
+      (x: Tensor) => dot(w, x.mul(x)).exp().tanh(),
+      x,
+    );
+
+const no = (x: Tensor) => x.sum().gt(1e9);
+const yes = (x: Tensor) => x.sum().lt(1e9);
+
+const choosing: GradientCase[] = [
+  { name: "cond, true", shapes: [[2, 2], [2]], f: (w, x) => chosen(yes)(w!, x!).sin() },
+  { name: "cond, false", shapes: [[2, 2], [2]], f: (w, x) => chosen(no)(w!, x!).sin() },
+  {
+    name: "cond of what is outside alone, with an int among the results",
+    shapes: [[3], [3]],
+    f: (a, b) => {
+      const { y, n } = cond(
+        a!.sum().lt(1e9),
+        () => ({ y: a!.mul(b!).sin(), n: ids([3], [1, 2, 3]) }),
+        () => ({ n: ids([3], [4, 5, 6]), y: b!.exp() }),
+      );
+      return y.mul(n.astype(y.dtype));
+    },
+  },
+  {
+    name: "cond in cond",
+    shapes: [[2, 2], [2]],
+    f: (w, x) =>
+      cond(
+        yes(x!),
+        () =>
+          cond(
+            no(x!),
+            () => x!.exp(),
+            () => chosen(yes)(w!, x!.cos()).mul(x!),
+          ),
+        () => x!,
+      ).sin(),
+  },
+  {
+    name: "cond in scan",
+    shapes: recurrenceShapes,
+    f: (w, h, xs) =>
+      scan(
+        ({ i, h }: { i: Tensor; h: Tensor }, x: Tensor) => ({
+          carry: { i: i.add(1), h: chosen(() => i.rem(2).eq(0))(w!, h.add(x)) },
+          y: h,
+        }),
+        { i: ids([], [0]), h: h! },
+        xs!,
+      ).carry.h,
+  },
+  {
+    name: "scan in cond, in remat",
+    shapes: recurrenceShapes,
+    f: (w, h, xs) =>
+      remat((w: Tensor, h: Tensor) =>
+        cond(
+          yes(h),
+          () => recurrence()(w.sin(), h, xs!),
+          () => xs!.sum(1).reshape([3]).at(0, 0).broadcastTo([5]),
+        ),
+      )(w!, h!).cos(),
+  },
+  {
+    name: "remat in cond in scan",
+    shapes: recurrenceShapes,
+    f: (w, h, xs) => {
+      const step = remat((h: Tensor, x: Tensor) => dot(h.sin(), w!).add(x).tanh());
+      return scan((h: Tensor, x: Tensor) => ({ carry: cond(yes(h), step, (h: Tensor) => h, h, x), y: h }), h!, xs!).ys;
+    },
+  },
+  {
+    name: "whileLoop of integers",
+    shapes: [[3]],
+    f: (x) => {
+      const n = whileLoop(
+        (n: Tensor) => n.lt(20),
+        (n: Tensor) => n.mul(3),
+        ids([], [1]),
+      );
+      return x!.mul(n.astype(x!.dtype)).sin();
+    },
+  },
+];
+
 /** Gradients, to be derived again. */
 const second: GradientCase[] = [
   unary("second derivative", (x) => valueAndGrad((x: Tensor) => x.sin().mul(x).exp().sum())(x).grad),
@@ -353,6 +450,14 @@ const second: GradientCase[] = [
     name: "second derivative of scan",
     shapes: recurrenceShapes,
     f: (w, h, xs) => valueAndGrad((w: Tensor) => recurrence()(w, h!, xs!).sin().sum())(w!).grad.sin(),
+  },
+  {
+    name: "second derivative of cond",
+    shapes: [[2, 2], [2]],
+    f: (w, x) =>
+      ((w: Tensor) => [no, yes].map((p) => valueAndGrad((w: Tensor) => chosen(p)(w, x!).sin().sum())(w).grad))(w!)
+        .reduce((a, b) => a.add(b.mul(2)))
+        .sin(),
   },
   {
     name: "second derivative of remat",
@@ -410,6 +515,7 @@ export const gradientCases: readonly GradientCase[] = [
   ...indexing,
   ...marking,
   ...looping,
+  ...choosing,
   ...second,
   ...composite,
 ];

@@ -52,6 +52,17 @@ describe("remat around functions with rules of their own", () => {
     expect(count(gradOf(remat(f)), "tanh")).toBe(5);
   });
 
+  it("computes what a nested function's policy keeps again, unless its own keeps it too", () => {
+    const inner = remat((w: Tensor, x: Tensor) => dot(x, w).tanh(), { dots: true });
+    const f = chain(inner);
+    expectSameGradient(
+      chain((w, x) => dot(x, w).tanh()),
+      remat(f),
+    );
+    const dots = (g: (w: Tensor, x: Tensor) => Tensor) => count(gradOf(g), "dot") - count(gradOf(f), "dot");
+    expect([dots(remat(f)), dots(remat(f, { dots: true }))]).toEqual([2, 0]);
+  });
+
   it("keeps what the policy saves inside a nested function", () => {
     const f = chain(custom);
     expectSameGradient(f, remat(f, { dots: true }));

@@ -9,8 +9,13 @@ import { arrays, shapes } from "./values.ts";
 /** The larger of carry and slice at each step, from a captured start; stacked with the slice that came in. */
 const runningMaximum = (dtype: DType): fc.Arbitrary<Pick<OpCase, "f" | "inputs">> =>
   fc
-    .record({ shape: shapes({ maxRank: 2 }), steps: fc.nat(4), reverse: fc.boolean() })
-    .chain(({ shape, steps, reverse }) =>
+    .record({
+      shape: shapes({ maxRank: 2 }),
+      steps: fc.nat(6),
+      reverse: fc.boolean(),
+      unroll: fc.integer({ min: 1, max: 7 }),
+    })
+    .chain(({ shape, steps, reverse, unroll }) =>
       fc.tuple(arrays(dtype, shape), arrays(dtype, [steps, ...shape]), arrays(dtype, shape)).map((inputs) => ({
         inputs,
         f: (...[init, xs, floor]: Tensor[]) => {
@@ -21,7 +26,7 @@ const runningMaximum = (dtype: DType): fc.Arbitrary<Pick<OpCase, "f" | "inputs">
             },
             init!,
             xs!,
-            { reverse },
+            { reverse, unroll },
           );
           return steps === 0 ? carry : ys;
         },
