@@ -26,6 +26,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./doctor.ts")).command,
   },
   {
+    name: "cache",
+    summary: "show or clear the compiled programs kept on disk",
+    load: async () => (await import("./cache.ts")).command,
+  },
+  {
     name: "demo",
     summary: "train one small Llama in BF16 and in NVFP4 on real text, and compare",
     load: async () => (await import("./demo.ts")).command,

@@ -1,5 +1,6 @@
 /** `halfbyte demo`: the same small Llama learns real English in BF16 and in NVFP4, and what that costs. */
 import { join } from "node:path";
+import { megabytes } from "../base/byteSize.ts";
 import { refuseMistakes, UserError } from "../base/errors.ts";
 import { type Config, type PartialSettings, precisionPlan, readSettings, resolve } from "../config/index.ts";
 import { type Dataset, splitFiles } from "../data/index.ts";
@@ -22,7 +23,6 @@ import { cachedTokenizer } from "./cachedTokenizer.ts";
 import type { Command } from "./command.ts";
 import { demoTextFolder } from "./demoText.ts";
 import { type ProgressLine, progressLine } from "./progressLine.ts";
-import { megabytes } from "./runConsole.ts";
 import { drawLosses } from "./runReport.ts";
 import { prepareRun, writeRunFolder } from "./trainingRun.ts";
 

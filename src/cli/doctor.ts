@@ -1,7 +1,9 @@
 /** `halfbyte doctor`: what this machine offers, how fast it is, what runs natively and what emulated, and what to fix. */
+import { compiledCache } from "../jit/index.ts";
 import { Client, locatePlugin, type MatrixPeak, measureMatrixPeak, probeOneDnn } from "../pjrt/index.ts";
 import { advice, type RecipeSupport, recipeSupport } from "./advice.ts";
 import { parseArguments } from "./arguments.ts";
+import { cacheText } from "./cache.ts";
 import type { Command } from "./command.ts";
 import { version } from "./help.ts";
 import { type Machine, readMachine } from "./machine.ts";
@@ -23,6 +25,8 @@ interface Report {
   };
   /** The measured rate of BF16 products on one device, and whether oneDNN's product is there and right. */
   readonly peak: MatrixPeak & { readonly oneDnn: boolean };
+  /** Compiled programs on disk. */
+  readonly compiled: ReturnType<typeof compiledCache>;
   readonly recipes: readonly RecipeSupport[];
   readonly advice: readonly string[];
 }
@@ -49,6 +53,7 @@ async function examine(): Promise<Report> {
       devices: client.devices.map(({ id, kind }) => ({ id, kind })),
     },
     peak,
+    compiled: compiledCache(),
     recipes: recipeSupport(client.platformName, machine),
     advice: advice(client.platformName, machine),
   };
@@ -80,6 +85,7 @@ export function showReport(report: Report): string {
       "Matrices",
       `${(peak.flopsPerSecond / 1e12).toFixed(2)} TFLOP/s in BF16, measured; oneDNN's products usable: ${yes(peak.oneDnn)}`,
     ],
+    ["Cache", `${cacheText(report.compiled)} (${report.compiled.folder})`],
     ...report.recipes.map(({ recipe, how, detail }, i): [string, string] => [
       i === 0 ? "Precision" : "",
       `${recipe} ${how}: ${detail}`,

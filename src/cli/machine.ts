@@ -1,6 +1,7 @@
 /** What this machine is, read from the system: processor, memory, allocator settings. Pure parsers, then one reader. */
 import { readFileSync } from "node:fs";
-import { availableParallelism, cpus, loadavg, totalmem } from "node:os";
+import { availableParallelism, cpus, loadavg } from "node:os";
+import { type MachineMemory, machineMemory } from "../base/machineMemory.ts";
 
 export interface Processor {
   readonly model: string;
@@ -15,11 +16,7 @@ export interface Processor {
   readonly amxBf16: boolean;
 }
 
-export interface Memory {
-  /** Bytes this process may use: the machine's, or a container's limit. */
-  readonly total: number;
-  /** Bytes that are free without swapping. */
-  readonly available: number;
+export interface Memory extends MachineMemory {
   /** Transparent huge pages. */
   readonly hugePages: "always" | "madvise" | "never" | "unknown";
 }
@@ -80,10 +77,6 @@ function read(path: string): string {
 
 export function readMachine(): Machine {
   const cpuInfo = parseCpuInfo(read("/proc/cpuinfo"));
-  // 0, and numbers beyond the machine's memory, stand for "no limit".
-  const limit = process.constrainedMemory() || Number.POSITIVE_INFINITY;
-  const total = Math.min(limit, totalmem());
-  const available = Number(read("/proc/meminfo").match(/^MemAvailable:\s*(\d+) kB/m)?.[1] ?? Number.NaN) * 1024;
   const report = process.report.getReport() as { header?: { glibcVersionRuntime?: string } };
   return {
     processor: {
@@ -93,8 +86,7 @@ export function readMachine(): Machine {
       cores: Math.min(availableParallelism(), parseCpuQuota(read("/sys/fs/cgroup/cpu.max"))),
     },
     memory: {
-      total,
-      available: Math.min(total, Number.isNaN(available) ? total : available),
+      ...machineMemory(),
       hugePages: parseHugePages(read("/sys/kernel/mm/transparent_hugepage/enabled")),
     },
     allocator: { glibc: report.header?.glibcVersionRuntime, keepsMemory: keepsMemory(process.env) },

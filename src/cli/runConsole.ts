@@ -2,6 +2,7 @@
  * What a run shows while it goes: its events as text for people or, with --json, one event a line on standard output and
  * the text on standard error.
  */
+import { megabytes } from "../base/byteSize.ts";
 import {
   type EventOf,
   evalLine,
@@ -51,7 +52,7 @@ export function eventText(event: Exclude<RunEvent, { type: "step" }>): string | 
     case "start":
       return startText(event);
     case "compile":
-      return `compiled ${event.program} in ${formatDuration(event.seconds)}; ${memoryText(event.memory)}`;
+      return `compiled ${event.program} in ${formatDuration(event.seconds)}${event.cached ? " (from the cache)" : ""}; ${memoryText(event.memory)}`;
     case "eval":
       return evalLine(event);
     case "checkpoint":
@@ -85,8 +86,4 @@ function startText({ parameters, flopsPerToken, peakFlopsPerSecond, precision = 
 function memoryText({ argumentBytes = 0, temporaryBytes = 0, generatedCodeBytes = 0 }: EventOf<"compile">["memory"]) {
   const total = argumentBytes + temporaryBytes + generatedCodeBytes;
   return `a step takes ${megabytes(total)}: ${megabytes(argumentBytes)} of state and batch, ${megabytes(temporaryBytes)} temporary`;
-}
-
-export function megabytes(bytes: number): string {
-  return bytes >= 1e10 ? `${(bytes / 1e9).toFixed(1)} GB` : `${(bytes / 1e6).toFixed(bytes < 1e7 ? 1 : 0)} MB`;
 }

@@ -1,11 +1,12 @@
 /** `halfbyte train`: trains a model, or goes on with a run. */
+import { megabytes } from "../base/byteSize.ts";
 import { showConfig } from "../config/index.ts";
 import { compareRuns } from "../metrics/index.ts";
 import { runTraining } from "../train/run.ts";
 import { exitCodeOf, StopSignals } from "../train/stop.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
-import { megabytes, runConsole } from "./runConsole.ts";
+import { runConsole } from "./runConsole.ts";
 import { drawLosses } from "./runReport.ts";
 import { configOf, sourceHelp } from "./settings.ts";
 import { precisionName, prepareRun, writeRunFolder } from "./trainingRun.ts";

@@ -17,6 +17,7 @@ import {
 import { lowerToStableHlo } from "../lower/index.ts";
 import { type Client, type CompileOptions, DeviceArray, defaultClient, type Executable, put } from "../pjrt/index.ts";
 import { meshSize, type PartitionTree, type Sharding, sameSharding } from "../sharding/index.ts";
+import { compileCached } from "./compileCache.ts";
 import { compileOptionsFor } from "./compileOptions.ts";
 import { checkPlace, type Placed, placeArguments, placeResults } from "./placement.ts";
 import { loweringFor } from "./platform.ts";
@@ -138,7 +139,7 @@ export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, optio
     if (known !== undefined) return known;
     const entry = lowerTraced(args).then(async (lowered) => ({
       ...lowered,
-      executable: await client().compile(lowered.stablehlo, compileOptionsFor(client(), forMesh)),
+      executable: await compileCached(client(), lowered.stablehlo, compileOptionsFor(client(), forMesh)),
     }));
     entries.set(key, entry);
     // A failed compilation is tried again at the next call.

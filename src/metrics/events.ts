@@ -29,6 +29,8 @@ export type RunEvent =
       readonly type: "compile";
       readonly program: string;
       readonly seconds: number;
+      /** Whether the compiled program came from the cache on disk. Absent in older runs. */
+      readonly cached?: boolean;
       /** Bytes on a device, as the compiler planned them. */
       readonly memory: Readonly<Record<string, number>>;
     }

@@ -5,7 +5,7 @@ import { encodeStruct } from "./api.ts";
 import { type CompileOptions, encodeCompileOptions } from "./compileOptions.ts";
 import { type DeviceArray, type Holding, measure, release } from "./deviceArray.ts";
 import { EventLane } from "./events.ts";
-import { Executable, type Execution } from "./executable.ts";
+import { canSerialize, Executable, type Execution } from "./executable.ts";
 import { encodeNamedValues } from "./namedValues.ts";
 import { type Pointer, readString, viewAt } from "./native.ts";
 import { loadPlugin, locatePlugin, type Plugin } from "./plugin.ts";
@@ -95,13 +95,18 @@ export class Client {
     return this.#slots.used;
   }
 
+  /** The options of a compilation on this client's devices, as the plugin gets them. @throws UserError */
+  encodeOptions(options: CompileOptions): Uint8Array {
+    return encodeCompileOptions(this.#withDevices(options));
+  }
+
   /**
    * Compiles StableHLO text off the event loop, with excess precision off.
    * @throws PjrtError with the compiler's message; UserError for options that don't fit.
    */
   async compile(mlir: string, options: CompileOptions = {}): Promise<Executable> {
     this.assertOpen();
-    const compileOptions = encodeCompileOptions(this.#withDevices(options));
+    const compileOptions = this.encodeOptions(options);
     const code = Buffer.from(mlir);
     const format = Buffer.from("mlir");
     const program = encodeStruct("PJRT_Program", {
@@ -117,7 +122,7 @@ export class Client {
       compile_options_size: compileOptions.length,
     };
     const { executable } = await this.track(this.api.callAsync("Client_Compile", input, [code, format]));
-    return new Executable(this, executable);
+    return new Executable(this, executable, { deserialized: false, serializable: canSerialize(mlir) });
   }
 
   /** Loads a program that `Executable.serialize` of the very same plugin wrote. @throws PjrtError where the bytes are damaged. */
@@ -129,7 +134,7 @@ export class Client {
       serialized_executable_size: bytes.length,
     };
     const { loaded_executable } = await this.track(this.api.callAsync("Executable_DeserializeAndLoad", input));
-    return new Executable(this, loaded_executable);
+    return new Executable(this, loaded_executable, { deserialized: true, serializable: true });
   }
 
   /** Waits until no step is in flight. @throws the failure of a step that nobody has seen. */

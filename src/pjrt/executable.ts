@@ -38,6 +38,23 @@ export interface MemoryStats {
 
 const dtypeOfPjrt = new Map<number, DType>(dtypes.map((dtype) => [dtypeInfo(dtype).pjrt, dtype]));
 
+/**
+ * XLA's CPU compiler runs a oneDNN call as a step of its own kind but writes it as an ordinary custom call: serializing
+ * such a program reads foreign memory and ends the process.
+ */
+const unserializable = /__onednn\$/;
+
+/** Whether the plugin can serialize what it compiles from this StableHLO. */
+export function canSerialize(mlir: string): boolean {
+  return !unserializable.test(mlir);
+}
+
+export interface ExecutableOrigin {
+  /** Loaded from bytes rather than compiled. */
+  readonly deserialized: boolean;
+  readonly serializable: boolean;
+}
+
 export class Executable {
   readonly client: Client;
   readonly name: string;
@@ -45,14 +62,16 @@ export class Executable {
   readonly numDevices: number;
   /** Shape (of a device's piece) and dtype of each output. */
   readonly outputs: readonly Spec[];
+  readonly origin: ExecutableOrigin;
   readonly #loaded: Pointer;
   readonly #description: Pointer;
   #disposed = false;
 
   /** Takes ownership of a loaded executable. Made by `Client.compile` and `Client.deserialize`. */
-  constructor(client: Client, loaded: Pointer) {
+  constructor(client: Client, loaded: Pointer, origin: ExecutableOrigin) {
     const { api } = client;
     this.client = client;
+    this.origin = origin;
     this.#loaded = loaded;
     this.#description = api.call("LoadedExecutable_GetExecutable", { loaded_executable: loaded }).executable;
     const executable = this.#description;
@@ -170,9 +189,12 @@ export class Executable {
   /**
    * Bytes from which `Client.deserialize` makes the program again. Only for the very plugin that made them: another one
    * loads them without an error, so key a cache by `pluginIdentity`.
+   * @throws HalfbyteError (E_SERIALIZE) where the plugin can't write the program (`canSerialize`)
    */
   serialize(): Uint8Array {
     this.#assertUsable();
+    if (!this.origin.serializable)
+      throw new HalfbyteError("E_SERIALIZE", `the program ${this.name} can't be serialized: it calls oneDNN`);
     const result = this.client.api.call("Executable_Serialize", { executable: this.#description });
     const bytes = copyBytes(result.serialized_bytes, result.serialized_bytes_size);
     callDeleter(result.serialized_executable_deleter, result.serialized_executable);

@@ -10,7 +10,7 @@
 export { Client, type ClientOptions, configureDefaultClient, type Device, defaultClient } from "./client.ts";
 export { type CompileOptions, encodeCompileOptions, type OptionValue } from "./compileOptions.ts";
 export { DeviceArray } from "./deviceArray.ts";
-export { Executable, type ExecuteOptions, type Execution, type MemoryStats } from "./executable.ts";
+export { canSerialize, Executable, type ExecuteOptions, type Execution, type MemoryStats } from "./executable.ts";
 export { exitNow } from "./native.ts";
 export { type MatrixPeak, measureMatrixPeak, probeOneDnn } from "./peak.ts";
 export {

@@ -8,7 +8,9 @@
  *   RTLD_NODELETE first.
  * - no native thread ever calls back into JavaScript: long calls go through koffi's async form and are awaited.
  */
-import koffi, { type LibraryHandle } from "koffi";
+import { createRequire } from "node:module";
+import type Koffi from "koffi";
+import type { LibraryHandle } from "koffi";
 import { UserError } from "../base/errors.ts";
 
 /** A native address; 0n is null. */
@@ -34,9 +36,13 @@ const lazy = <T>(make: () => T): (() => T) => {
   };
 };
 
+/** Loaded at the first use: a program that imports Halfbyte may never come to a device. */
+const koffi = lazy((): typeof Koffi => createRequire(import.meta.url)("koffi"));
+
 const prepare = lazy(() => {
-  const { sync_stack_size: sync = 0, async_stack_size: async = 0 } = koffi.config();
-  if (sync < stackSize || async < stackSize) koffi.config({ sync_stack_size: stackSize, async_stack_size: stackSize });
+  const { sync_stack_size: sync = 0, async_stack_size: async = 0 } = koffi().config();
+  if (sync < stackSize || async < stackSize)
+    koffi().config({ sync_stack_size: stackSize, async_stack_size: stackSize });
 });
 
 const libc = lazy(() => {
@@ -51,7 +57,7 @@ const libc = lazy(() => {
 
 function loadSystemLibrary(name: string): LibraryHandle {
   try {
-    return koffi.load(name);
+    return koffi().load(name);
   } catch {
     throw new UserError(
       "E_PLATFORM",
@@ -60,8 +66,8 @@ function loadSystemLibrary(name: string): LibraryHandle {
   }
 }
 
-const pjrtFunction = lazy(() => koffi.proto("void *HalfbytePjrtFunction(void *args)"));
-const deleter = lazy(() => koffi.proto("void HalfbyteDeleter(void *object)"));
+const pjrtFunction = lazy(() => koffi().proto("void *HalfbytePjrtFunction(void *args)"));
+const deleter = lazy(() => koffi().proto("void HalfbyteDeleter(void *object)"));
 
 /** Loads a shared library that stays mapped until the process ends. @throws UserError with the loader's reason. */
 export function loadLibrary(path: string): NativeLibrary {
@@ -76,34 +82,34 @@ export function loadLibrary(path: string): NativeLibrary {
   if (libc().dlopen(path, now | noDelete) === null) {
     throw new UserError("E_PLUGIN", `can't load the PJRT plugin ${path}: ${String(libc().dlerror())}`);
   }
-  const library = koffi.load(path);
+  const library = koffi().load(path);
   return { callSymbol: (name) => library.func(name, "void *", [])() as Pointer | null };
 }
 
 /** The PJRT function at an address. */
 export function functionAt(address: Pointer): NativeFunction {
-  return koffi.decode(address, pjrtFunction()) as NativeFunction;
+  return koffi().decode(address, pjrtFunction()) as NativeFunction;
 }
 
 /** Calls a `void f(void *)` of the plugin, such as the deleter of serialized bytes. */
 export function callDeleter(address: Pointer, object: Pointer): void {
-  (koffi.decode(address, deleter()) as (object: Pointer) => void)(object);
+  (koffi().decode(address, deleter()) as (object: Pointer) => void)(object);
 }
 
 /** Address of a view's first byte; the view must be kept alive, and its bytes don't move while it is. */
 export function addressOf(view: ArrayBufferView): Pointer {
-  return view.byteLength === 0 ? 0n : koffi.address(view);
+  return view.byteLength === 0 ? 0n : koffi().address(view);
 }
 
 /** Native bytes without a copy: valid only as long as the memory itself. */
 export function viewAt(address: Pointer, byteLength: number): DataView {
-  return new DataView(byteLength === 0 ? new ArrayBuffer(0) : koffi.view(address, byteLength));
+  return new DataView(byteLength === 0 ? new ArrayBuffer(0) : koffi().view(address, byteLength));
 }
 
 /** A copy of native bytes. */
 export function copyBytes(address: Pointer, byteLength: number): Uint8Array {
   if (byteLength === 0) return new Uint8Array(0);
-  return new Uint8Array(koffi.view(address, byteLength)).slice();
+  return new Uint8Array(koffi().view(address, byteLength)).slice();
 }
 
 /** A copy of a native UTF-8 string of known length. */

@@ -10,13 +10,14 @@ import {
 } from "../checkpoint/index.ts";
 import { spec, treeMap } from "../core/index.ts";
 import type { Dataset } from "../data/index.ts";
-import { disposeTree, jit, putTree } from "../jit/index.ts";
+import { type Compiled, disposeTree, jit, putTree } from "../jit/index.ts";
 import { EventLog, type EventOf, flopsPerToken, type RunEvent, type RunSummary } from "../metrics/index.ts";
 import type { LlamaOptions } from "../models/llama.ts";
 import { type Client, type DeviceArray, defaultClient } from "../pjrt/index.ts";
 import { type Evaluation, makeEvaluator } from "./evaluate.ts";
 import { type Done, type LoopResult, type StateHolder, stepBatch, stepScalars, trainLoop } from "./loop.ts";
 import { machinePeak } from "./machinePeak.ts";
+import { explainedFailure, refuseStepBeyondMemory, type StepMemory } from "./outOfMemory.ts";
 import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
 import { dataIdentity, provenanceOf, refuseOtherData } from "./runRecord.ts";
@@ -65,6 +66,7 @@ export async function runTraining(input: RunInput): Promise<RunOutcome> {
   const steps: EventOf<"step">[] = [];
   const run: RunContext = {
     ...input,
+    memory: {},
     client: input.client ?? defaultClient(),
     flopsPerToken: flopsPerToken(input.plan.model, input.plan.sequenceLength),
     steps,
@@ -87,7 +89,8 @@ export async function runTraining(input: RunInput): Promise<RunOutcome> {
     const reason = outcome.stoppedBy === undefined ? "done" : "interrupted";
     run.emit({ type: "end", step: outcome.step, reason, seconds: run.seconds() });
     return outcome;
-  } catch (error) {
+  } catch (caught) {
+    const error = await explainedFailure(caught, input.plan, run.memory.step);
     const message = error instanceof Error ? error.message : String(error);
     try {
       run.emit({ type: "end", step: lastStep(), reason: "failed", seconds: run.seconds(), message });
@@ -107,6 +110,8 @@ interface RunContext extends RunInput {
   /** The steps done so far. */
   readonly steps: readonly EventOf<"step">[];
   readonly seconds: () => number;
+  /** Filled in once the step is compiled. */
+  readonly memory: { step?: StepMemory };
   readonly emit: (event: RunEvent) => void;
 }
 
@@ -124,13 +129,12 @@ async function train(run: RunContext): Promise<RunOutcome> {
     peakFlopsPerSecond: peak.flopsPerSecond,
     precision: precisionLines(plan),
   });
-  const { optimizer, clippingThreshold, seeds, remat, microBatches, lossScale, scanLayers = false, zLoss = 0 } = plan;
-  const model: LlamaOptions = { config: plan.model, precision: plan.precision.precision, scanLayers };
+  const model: LlamaOptions = { config: plan.model, precision: plan.precision.precision };
+  const { optimizer, clippingThreshold, seeds, remat, microBatches, lossScale } = plan;
   const settings = {
     ...model,
     ...(remat && { remat }),
     ...(lossScale && { lossScale }),
-    zLoss,
     optimizer,
     clippingThreshold,
     roundingSeed: seeds.rounding,
@@ -161,17 +165,21 @@ async function firstState({ plan, resume, client }: RunContext): Promise<TrainSt
   return (await putTree(host, client)) as TrainState<DeviceArray>;
 }
 
-/** Before the first step, so that its time is told apart. */
+/** Before the first step, so that its time is told apart. @throws TooLargeError where the step won't fit */
 async function compileStep(
-  step: { compile(...specs: readonly unknown[]): Promise<{ memoryStats(): object }> },
+  step: Pick<Compiled<never[], unknown>, "compile" | "lower">,
   state: TrainState<DeviceArray>,
-  { plan, data, emit }: RunContext,
+  { plan, data, client, memory, emit }: RunContext,
 ): Promise<void> {
   const begin = performance.now();
   const specs = treeMap<object>(({ shape, dtype }: DeviceArray) => spec(shape, dtype), state);
-  const executable = await step.compile(specs, stepBatch(data.train.batchAt(1)), stepScalars(plan, 1));
+  const given = [specs, stepBatch(data.train.batchAt(1)), stepScalars(plan, 1)];
+  const executable = await step.compile(...given);
   const seconds = (performance.now() - begin) / 1000;
-  emit({ type: "compile", program: "train_step", seconds, memory: { ...executable.memoryStats() } });
+  const cached = executable.origin.deserialized;
+  emit({ type: "compile", program: "train_step", seconds, cached, memory: { ...executable.memoryStats() } });
+  memory.step = { stats: executable.memoryStats(), program: async () => (await step.lower(...given)).program };
+  if (client.platformName === "cpu") await refuseStepBeyondMemory(plan, memory.step);
 }
 
 /** How the loop saves, where the plan wants checkpoints. */

@@ -1,5 +1,5 @@
 /** What a compiled function does besides computing: ownership, errors, compiling anew, calls at the same time. */
-import { afterEach, describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { scan, valueAndGrad } from "../../src/autodiff/index.ts";
 import { type HalfbyteError, ShapeError, UserError } from "../../src/base/errors.ts";
 import { dot, full, type HostArray, hostArray, spec, type Tensor } from "../../src/core/index.ts";
@@ -194,6 +194,10 @@ describe("arguments", () => {
 });
 
 describe("compiling", () => {
+  // What compiles here must not come from the cache on disk.
+  beforeEach(() => void vi.stubEnv("HALFBYTE_COMPILE_CACHE", "off"));
+  afterEach(() => void vi.unstubAllEnvs());
+
   it("happens once for each combination of shapes and dtypes, also for calls at the same time", async () => {
     const compile = vi.spyOn(defaultClient(), "compile");
     const traced = vi.fn((x: Tensor) => x.mul(2));
