@@ -51,9 +51,12 @@ function modelText(name: string): string {
 }
 
 function recipeText(name: string): string {
-  const { precision, policy, lastLayersBf16, notes } = recipeByName(name);
-  const layers =
-    lastLayersBf16 === 0 ? "no block stays in BF16" : `the last ${lastLayersBf16} of the blocks stay in BF16`;
+  const { precision, policy, firstLayersBf16, lastLayersBf16, notes } = recipeByName(name);
+  const kept = [
+    ...(firstLayersBf16 === 0 ? [] : [`the first ${firstLayersBf16}`]),
+    ...(lastLayersBf16 === 0 ? [] : [`the last ${lastLayersBf16}`]),
+  ];
+  const layers = kept.length === 0 ? "no block stays in BF16" : `${kept.join(" and ")} of the blocks stay in BF16`;
   return [
     `${name} (quantization)`,
     ...gemmNames.map((gemm) => `  ${gemm}: ${describeGemm(precision[gemm])}`),
