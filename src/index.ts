@@ -1,6 +1,7 @@
 /** The public names of Halfbyte. */
 export {
   type CustomVjp,
+  composite,
   cond,
   customVjp,
   grad,
@@ -16,9 +17,11 @@ export { HalfbyteError, PjrtError, ShapeError, UserError } from "./base/errors.t
 export { loadHfLlama } from "./checkpoint/hfLlama.ts";
 export { openSafetensors, writeSafetensors } from "./checkpoint/safetensors.ts";
 export {
+  type Attributes,
   argMax,
   argsort,
   type CumulativeOptions,
+  type CustomCallOptions,
   checkpointName,
   clamp,
   concat,
@@ -26,6 +29,7 @@ export {
   cummax,
   cumprod,
   cumsum,
+  customCall,
   type DotOptions,
   type DType,
   dot,

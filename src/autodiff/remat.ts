@@ -87,7 +87,7 @@ function keptBy({ dots, names = [] }: RematPolicy, outputs: readonly Tensor[], i
 }
 
 /** The computation of `outputs` again, from replaced tensors; what is saved is taken from there, not computed again. */
-function replay(
+export function replay(
   outputs: readonly Tensor[],
   replaced: ReadonlyMap<Tensor, Tensor>,
   saved: ReadonlyMap<Tensor, Tensor>,

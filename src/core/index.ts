@@ -25,9 +25,11 @@ export {
 } from "./hostArray.ts";
 export type { Emitted, Emitter, Eqn, Mesh, Op, Region, VjpRule } from "./op.ts";
 export { repeat, roll, split, tile } from "./ops/arrange.ts";
+export type { Attributes } from "./ops/attributes.ts";
 export { constant, full, iota, zeros } from "./ops/constant.ts";
 export { type Precision, reducePrecision } from "./ops/convert.ts";
 export { type CumulativeOptions, cummax, cumprod, cumsum } from "./ops/cumulative.ts";
+export { type CustomCallOptions, customCall } from "./ops/customCall.ts";
 export { type DotOptions, dot } from "./ops/dot.ts";
 export { dynamicSlice, dynamicUpdateSlice } from "./ops/dynamicSlice.ts";
 export {

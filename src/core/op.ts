@@ -44,6 +44,8 @@ export interface Emitter {
   splat(value: number | boolean, spec: Spec): Emitted;
   /** A constant of many values. */
   dense(values: Values): Emitted;
+  /** A function of the module that computes a program; its symbol, "@name". */
+  func(name: string, program: Program): string;
   /** The operations of a program in place, its inputs bound to `args`. */
   inline(program: Program, args: readonly Emitted[]): Emitted[];
 }

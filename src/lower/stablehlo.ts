@@ -47,6 +47,8 @@ const unmergeable = new Set(["stablehlo.optimization_barrier"]);
 
 class TextEmitter implements Emitter {
   private lines: string[] = [];
+  /** Texts of the functions beside the main one. */
+  readonly functions: string[] = [];
   private indent = "    ";
   private next = 0;
   /** Emitted operations by text, innermost region last. */
@@ -122,6 +124,19 @@ class TextEmitter implements Emitter {
     })[0]!;
   }
 
+  func(name: string, program: Program): string {
+    const { lines, indent, scopes } = this;
+    Object.assign(this, { lines: [], indent: "    ", scopes: [new Map()] });
+    const id = this.next++;
+    const symbol = `@${identifier(name)}_${id}`;
+    const args = program.inputs.map((t, i) => ({ name: `%f${id}_${i}`, shape: t.shape, dtype: t.dtype }));
+    const results = this.inline(program, args);
+    const declared = { parameters: args.map((x) => `${x.name}: ${mlirType(x)}`), results: results.map(mlirType) };
+    this.functions.push(functionText(`private ${symbol}`, declared, this.text(), results));
+    Object.assign(this, { lines, indent, scopes });
+    return symbol;
+  }
+
   inline(program: Program, args: readonly Emitted[]): Emitted[] {
     const emitted = new Map<Tensor, Emitted>(program.inputs.map((t, i) => [t, args[i]!]));
     for (const { op, params, inputs, outputs } of program.eqns) {
@@ -169,16 +184,30 @@ export function lowerToStableHlo(
     (arg, i) => `${arg.name}: ${mlirType(arg)}${braced([...donated(i), ...sharded(arg, placement?.inputs[i])])}`,
   );
   const declared = results.map((x, i) => `${mlirType(x)}${braced(sharded(x, placement?.outputs[i]))}`);
-  const types = results.map(mlirType).join(", ");
   return [
-    `module @${name.replace(/\W/g, "_").replace(/^(?=\d|$)/, "_")} {`,
+    `module @${identifier(name)} {`,
     ...(placement === undefined ? [] : [`  ${shardyMesh(placement.mesh)}`]),
-    `  func.func public @main(${parameters.join(", ")}) -> (${declared.join(", ")}) {`,
-    ...(emitter.text() === "" ? [] : [emitter.text()]),
-    `    "func.return"(${results.map((x) => x.name).join(", ")}) : (${types}) -> ()`,
-    "  }",
+    functionText("public @main", { parameters, results: declared }, emitter.text(), results),
+    ...emitter.functions,
     "}",
     "",
+  ].join("\n");
+}
+
+/** A name as MLIR takes it unquoted. */
+const identifier = (name: string): string => name.replace(/\W/g, "_").replace(/^(?=\d|$)/, "_");
+
+function functionText(
+  head: string,
+  declared: { readonly parameters: readonly string[]; readonly results: readonly string[] },
+  body: string,
+  results: readonly Emitted[],
+): string {
+  return [
+    `  func.func ${head}(${declared.parameters.join(", ")}) -> (${declared.results.join(", ")}) {`,
+    ...(body === "" ? [] : [body]),
+    `    "func.return"(${results.map((x) => x.name).join(", ")}) : (${results.map(mlirType).join(", ")}) -> ()`,
+    "  }",
   ].join("\n");
 }
 

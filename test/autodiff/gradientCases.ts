@@ -1,5 +1,14 @@
 /** A smooth use of every operation that has a derivative, on inputs away from kinks. */
-import { cond, customVjp, remat, type ScanOptions, scan, valueAndGrad, whileLoop } from "../../src/autodiff/index.ts";
+import {
+  composite,
+  cond,
+  customVjp,
+  remat,
+  type ScanOptions,
+  scan,
+  valueAndGrad,
+  whileLoop,
+} from "../../src/autodiff/index.ts";
 import {
   checkpointName,
   clamp,
@@ -32,6 +41,7 @@ import {
   topK,
   where,
 } from "../../src/core/index.ts";
+import { largest } from "../core/properties/callCases.ts";
 
 export interface GradientCase {
   readonly name: string;
@@ -247,6 +257,14 @@ const marking: GradientCase[] = [
     return x!.mul(y!).add(x!);
   }),
   unary("checkpointName", (x) => checkpointName(x.sin(), "s").mul(x)),
+  binary("composite", (a, b) => composite("test.f", (x: Tensor) => [x.sin().mul(b), x])(a.mul(b))[0]!.mul(a)),
+  binary("composite in remat", (a, b) =>
+    remat((x: Tensor, y: Tensor) => composite("test.f", (t: Tensor) => remat((s: Tensor) => s.sin())(t).mul(y))(x))(
+      a.mul(b),
+      b.sin(),
+    ).sin(),
+  ),
+  { name: "customCall", shapes: [[2, 5]], f: (x) => largest(x!, 2)[0]!.sin() },
   binary("remat", (a, b) => remat((x: Tensor) => x.sin().mul(b).tanh())(a.mul(b))),
   unary(
     "customVjp",
@@ -487,7 +505,7 @@ const second: GradientCase[] = [
   },
 ];
 
-const composite: GradientCase[] = [
+const combined: GradientCase[] = [
   {
     name: "softmax cross-entropy of an embedding",
     shapes: [
@@ -517,5 +535,5 @@ export const gradientCases: readonly GradientCase[] = [
   ...looping,
   ...choosing,
   ...second,
-  ...composite,
+  ...combined,
 ];

@@ -3,6 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { type Program, trace } from "../../../src/core/index.ts";
 import type { AnyOp } from "../../../src/core/op.ts";
+import { callCases } from "./callCases.ts";
 import { controlCases } from "./controlCases.ts";
 import { bitcastCases, convertCases, reducePrecisionCases } from "./convertCases.ts";
 import { cumulativeCases } from "./cumulativeCases.ts";
@@ -41,6 +42,7 @@ export const families: Readonly<Record<string, () => OpCase[]>> = {
   sorting: once(sortCases),
   contractions: once(dotCases),
   "random numbers": once(randomCases),
+  "calls and composites": once(callCases),
   loops: once(scanCases),
   "conditions and open loops": once(controlCases),
 };
