@@ -3,6 +3,7 @@
  * Another thing to save with a run is a field of `Progress` or an entry of the optimizer's file (trainingCheckpoint.ts).
  */
 export { type HfLlama, loadHfLlama } from "./hfLlama.ts";
+export { loadParameters, type StartingParameters } from "./loadParameters.ts";
 export {
   lockRun,
   makeRunFolder,

@@ -152,10 +152,7 @@ export interface LoadedCheckpoint extends CheckpointArrays<HostArray> {
 /** Loads a checkpoint, to the bit. @throws UserError where it does not hold a state of this model */
 export async function loadCheckpoint(path: string, config: LlamaConfig): Promise<LoadedCheckpoint> {
   const progress = readProgress(join(path, "state.json"));
-  const params = await withFile(join(path, "params.safetensors"), async (file) => {
-    checkHfTensors(config, file.tensors);
-    return llamaFromHf(config, (name) => readFinite(file, name));
-  });
+  const params = await loadCheckpointParameters(path, config);
   const others = await withFile(join(path, "optimizer.safetensors"), async (file) => {
     const moments = async (name: string): Promise<LlamaTree<HostArray>> => {
       const arrays = new Map<string, HostArray>();
@@ -171,6 +168,14 @@ export async function loadCheckpoint(path: string, config: LlamaConfig): Promise
     return { optimizer, lossScale };
   });
   return { params, ...others, progress };
+}
+
+/** The parameters alone. @throws UserError where they are not this model's */
+export function loadCheckpointParameters(path: string, config: LlamaConfig): Promise<LlamaTree<HostArray>> {
+  return withFile(join(path, "params.safetensors"), async (file) => {
+    checkHfTensors(config, file.tensors);
+    return llamaFromHf(config, (name) => readFinite(file, name));
+  });
 }
 
 async function readFinite(file: SafetensorsFile, name: string): Promise<HostArray> {

@@ -39,7 +39,7 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
     const say = (text: string) => void stream.write(`${text}\n`);
 
     const run = await prepareRun(given, say);
-    const { config, folder, plan, data, resume } = run;
+    const { config, folder, plan, data, resume, parameters } = run;
     say(showConfig(config).trimEnd());
     for (const note of config.notes) say(`note: ${note}`);
     if (data.size) say(sizeText(data.size));
@@ -57,6 +57,7 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
       stop,
       onEvent: console.event,
       ...(resume && { resume }),
+      ...(parameters && { parameters }),
     }).finally(() => stop.close());
 
     if (stoppedBy !== undefined) {

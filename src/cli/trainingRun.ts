@@ -6,10 +6,12 @@ import {
   type CheckpointPlace,
   type LoadedCheckpoint,
   loadCheckpoint,
+  loadParameters,
   makeRunFolder,
   type RunFolder,
   refuseRunFolder,
   runFolder,
+  type StartingParameters,
   writing,
 } from "../checkpoint/index.ts";
 import {
@@ -35,6 +37,8 @@ export interface PreparedRun {
   readonly plan: RunPlan;
   readonly data: Dataset;
   readonly resume?: LoadedCheckpoint & CheckpointPlace;
+  /** What a run that does not go on begins with, where not with random weights. */
+  readonly parameters?: StartingParameters;
 }
 
 /**
@@ -56,7 +60,16 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
   refuseMistakes(machineMistakes(config, plan), "things are wrong");
   const data = opened ?? (await openData(config, tokenizer));
   refuseTooLargeBatch(plan, data);
-  if (newest === undefined) return { config, folder, plan, data };
+  const { loadParametersPath } = config.run;
+  if (newest === undefined) {
+    if (loadParametersPath === "") return { config, folder, plan, data };
+    const parameters = await loadParameters(loadParametersPath, plan.model);
+    say(`weights from ${parameters.from}; the optimizer begins anew`);
+    return { config, folder, plan, data, parameters };
+  }
+  if (loadParametersPath !== "") {
+    say(`load_parameters_path=${loadParametersPath} is where the run began; it goes on with its own weights`);
+  }
   return { config, folder, plan, data, resume: { ...newest, ...(await loadCheckpoint(newest.path, plan.model)) } };
 }
 

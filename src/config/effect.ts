@@ -96,6 +96,13 @@ export const effectRules: readonly EffectRule[] = [
       dtype === "float16" ? undefined : `only dtype=float16 scales the loss; ${dtype} has the range of float32`,
   },
   {
+    keys: ["init_weights_seed"],
+    reads: ["load_parameters_path"],
+    only: "without load_parameters_path",
+    without: ({ load_parameters_path }) =>
+      load_parameters_path === "" ? undefined : "load_parameters_path gives the first weights",
+  },
+  {
     keys: ["checkpoint_period", "max_num_checkpoints_to_keep"],
     reads: ["enable_checkpointing"],
     only: "with enable_checkpointing=true",

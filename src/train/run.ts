@@ -5,6 +5,7 @@ import {
   lockRun,
   makeRunFolder,
   type RunFolder,
+  type StartingParameters,
   saveCheckpoint,
   writing,
 } from "../checkpoint/index.ts";
@@ -37,6 +38,8 @@ export interface RunInput {
   readonly keys: Readonly<Record<string, unknown>>;
   /** Where the run goes on; absent: from the beginning. */
   readonly resume?: LoadedCheckpoint;
+  /** Weights to begin with; absent: they follow from the seed. A run that goes on has its own. */
+  readonly parameters?: StartingParameters;
   readonly stop: StopRequest;
   /** Hears every event; all are in the run's events.jsonl too. */
   readonly onEvent: (event: RunEvent) => void;
@@ -159,8 +162,12 @@ async function train(run: RunContext): Promise<RunOutcome> {
   }
 }
 
-async function firstState({ plan, resume, client }: RunContext): Promise<TrainState<DeviceArray>> {
-  const { params, optimizer, lossScale } = resume ?? initialState(plan.model, plan.seeds.initWeights, plan.lossScale);
+async function firstState({ plan, resume, parameters, client }: RunContext): Promise<TrainState<DeviceArray>> {
+  const begin = () => ({
+    ...initialState(plan.model, plan.seeds.initWeights, plan.lossScale),
+    ...(parameters && { params: parameters.params }),
+  });
+  const { params, optimizer, lossScale } = resume ?? begin();
   const host = { params, optimizer, ...(lossScale && { lossScale }) };
   return (await putTree(host, client)) as TrainState<DeviceArray>;
 }
@@ -183,10 +190,12 @@ async function compileStep(
 }
 
 /** How the loop saves, where the plan wants checkpoints. */
-function saver({ plan, data, folder, client, emit }: RunContext) {
+function saver({ plan, data, folder, client, resume, parameters, emit }: RunContext) {
   const { checkpoints } = plan;
   if (checkpoints === undefined) return {};
-  const identity = { data: dataIdentity(data), provenance: provenanceOf(plan, client) };
+  const parametersFrom = resume ? resume.progress.provenance.parametersFrom : parameters?.from;
+  const begunWith = parametersFrom === undefined ? {} : { parametersFrom };
+  const identity = { data: dataIdentity(data), provenance: { ...provenanceOf(plan, client), ...begunWith } };
   const save = async (state: TrainState<DeviceArray>, done: Done): Promise<CheckpointPlace> => {
     const begin = performance.now();
     const place = await saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, checkpoints.keep);

@@ -20,6 +20,13 @@ export const runSettings = z.object({
   enable_checkpointing: z.boolean().default(true).describe("Save checkpoints, and resume from the newest"),
   checkpoint_period: whole(1).default(500).describe("Steps between checkpoints; one is saved at the end in any case"),
   max_num_checkpoints_to_keep: wholeOrDerived().default(3).describe("Older checkpoints are deleted; -1 = keep all"),
+  load_parameters_path: z
+    .string()
+    .default("")
+    .describe(
+      "Weights to begin with: a run's folder (its newest checkpoint), a step's folder, or a Hugging Face folder; the optimizer and the step count begin anew",
+    )
+    .meta({ rule: "a path, or empty" }),
   init_weights_seed: seed().default(0).describe("Decides the initial weights"),
   data_shuffle_seed: seed().default(0).describe("Decides the order of the training sequences"),
   rounding_seed: seed().default(0).describe("Decides the draws of stochastic rounding"),

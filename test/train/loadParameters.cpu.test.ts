@@ -1,0 +1,85 @@
+/** `load_parameters_path` as a process: weights of another run, or of a Hugging Face folder. */
+import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { checkpointPath } from "../../src/checkpoint/index.ts";
+import { toHfConfig } from "../../src/models/hfConfig.ts";
+import { ensureBuilt, halfbyte } from "./halfbyte.ts";
+import { eventsOf, ofType } from "./runFiles.ts";
+import { tinyKeys, tinyModel } from "./tinyRun.ts";
+
+let base = "";
+let first = "";
+beforeAll(async () => {
+  await ensureBuilt();
+  base = mkdtempSync(join(tmpdir(), "halfbyte-parameters-"));
+  first = join(base, "first");
+  const { exitCode, stderr } = await train(["run_name=first", "steps=12", "checkpoint_period=6"]);
+  expect(exitCode, stderr).toBe(0);
+});
+afterAll(() => rmSync(base, { recursive: true, force: true }));
+
+const train = (keys: readonly string[]) =>
+  halfbyte(["train", ...tinyKeys, `base_output_directory=${base}`, "lr_schedule_type=constant", ...keys]);
+const stateOf = (run: string, step: number) =>
+  JSON.parse(readFileSync(join(checkpointPath(join(base, run, "checkpoints"), step), "state.json"), "utf8"));
+const firstLoss = (run: string) => ofType(eventsOf(join(base, run)), "step")[0]!.loss;
+
+describe("load_parameters_path", () => {
+  it("begins with the weights of a run's newest checkpoint, at step 1, and says so; later starts go on", async () => {
+    const keys = ["run_name=second", `load_parameters_path=${first}`];
+    const { exitCode, stdout, stderr } = await train([...keys, "steps=2"]);
+    expect(exitCode, stderr).toBe(0);
+    const from = checkpointPath(join(first, "checkpoints"), 12);
+    expect(stdout).toContain(`weights from ${from}; the optimizer begins anew`);
+    expect(stdout).toMatch(/^completed step: 1,/m);
+    expect(firstLoss("second")).toBeLessThan(firstLoss("first") - 0.3);
+    expect(stateOf("second", 2)).toMatchObject({ step: 2, provenance: { parametersFrom: from } });
+
+    const again = await train([...keys, "steps=3"]);
+    expect(again.stdout).toContain(`load_parameters_path=${first} is where the run began; it goes on with its own`);
+    expect(again.stdout).toMatch(/^completed step: 3,/m);
+    expect(stateOf("second", 3).provenance.parametersFrom).toBe(from);
+  });
+
+  it("takes one step's folder, and a Hugging Face folder, to the same bits", async () => {
+    const step = checkpointPath(join(first, "checkpoints"), 6);
+    const folder = join(base, "hf");
+    mkdirSync(folder);
+    copyFileSync(join(step, "params.safetensors"), join(folder, "model.safetensors"));
+    const options = { style: "transformers5", storedDtype: "float32" } as const;
+    const model = { ...tinyModel, tieEmbeddings: false };
+    const config = toHfConfig({ config: model, maxPositions: 32, eosTokenIds: [] }, options);
+    writeFileSync(join(folder, "config.json"), JSON.stringify(config));
+    for (const [name, path] of [
+      ["step", step],
+      ["hf", folder],
+    ] as const) {
+      const { exitCode, stderr } = await train([`run_name=from-${name}`, `load_parameters_path=${path}`, "steps=1"]);
+      expect(exitCode, stderr).toBe(0);
+    }
+    expect(firstLoss("from-hf")).toBe(firstLoss("from-step"));
+    expect(firstLoss("from-hf")).not.toBe(firstLoss("second"));
+  });
+
+  it("refuses weights of another model with the key to set, and what holds none, before anything is written", async () => {
+    const refused = async (keys: readonly string[], message: RegExp) => {
+      const { exitCode, stderr } = await train(["run_name=refused", "steps=1", ...keys]);
+      expect(exitCode).toBe(2);
+      expect(stderr).toMatch(message);
+      expect(existsSync(join(base, "refused"))).toBe(false);
+    };
+    const path = `load_parameters_path=${first}`;
+    await refused(
+      [path, "norm_eps=1e-6"],
+      /the weights have norm_eps=0.00001, the run norm_eps=0.000001: set norm_eps=0.00001\n/,
+    );
+    await refused([path, "logits_via_embedding=true"], /: set logits_via_embedding=false\n$/);
+    await refused(
+      ["load_parameters_path=/nowhere"],
+      /load_parameters_path=\/nowhere: there is no such folder. Give a run's/,
+    );
+    await refused([path, "init_weights_seed=3"], /init_weights_seed=3 has no effect: load_parameters_path gives the/);
+  });
+});
