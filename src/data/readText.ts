@@ -26,7 +26,9 @@ export async function* readTextParts(
 ): AsyncGenerator<TextPart> {
   for (const [document, { path }] of files.entries()) {
     const decoder = new TextDecoder("utf-8", { fatal: true });
-    let pending = "";
+    let pending: string[] = []; // joined when they are cut only: each character is copied once
+    let length = 0;
+    let tail = ""; // the last two characters of pending
     let bytes = 0;
     let any = false;
     const decode = (chunk?: Uint8Array): string => {
@@ -37,17 +39,26 @@ export async function* readTextParts(
       }
     };
     for await (const chunk of openFile(path, options.chunkBytes ?? chunkBytes)) {
-      pending += decode(chunk);
+      const fresh = decode(chunk);
       bytes += chunk.length;
-      const cut = safeCut(pending);
-      if (cut > 0) {
+      const recent = tail + fresh;
+      const place = placeToCut(recent);
+      const cut = place > 0 ? length - tail.length + place : 0;
+      pending.push(fresh);
+      length += fresh.length;
+      tail = recent.slice(-2);
+      if (cut > 0 || length >= longestPart) {
+        const text = pending.join("");
+        const end = cut > 0 ? cut : endWithin(text, longestPart);
         any = true;
-        yield { document, text: pending.slice(0, cut), last: false };
-        pending = pending.slice(cut);
+        yield { document, text: text.slice(0, end), last: false };
+        pending = [text.slice(end)];
+        length -= end;
+        tail = tail.slice(-length || 2);
       }
     }
-    pending += decode();
-    if (any || pending !== "") yield { document, text: pending, last: true };
+    const rest = pending.join("") + decode();
+    if (any || rest !== "") yield { document, text: rest, last: true };
   }
 }
 
@@ -72,12 +83,13 @@ function notUtf8(path: string, offset: number, chunk: Uint8Array | undefined): U
 
 const isLetter = (code: number) => (code >= 97 && code <= 122) || (code >= 65 && code <= 90);
 
-/** Where the text may be cut, as near its end as possible; 0 for nowhere yet. */
-function safeCut(text: string): number {
-  for (let i = text.length - 2; i > 0; i--) {
-    if (text.charCodeAt(i) === 32 && isLetter(text.charCodeAt(i - 1)) && isLetter(text.charCodeAt(i + 1))) return i;
+/** Where a text may be cut, as near its end as possible; 0 for nowhere. */
+function placeToCut(text: string): number {
+  for (let i = text.lastIndexOf(" ", text.length - 2); i > 0; i = text.lastIndexOf(" ", i - 1)) {
+    if (isLetter(text.charCodeAt(i - 1)) && isLetter(text.charCodeAt(i + 1))) return i;
   }
-  if (text.length < longestPart) return 0;
-  const splitsPair = (text.charCodeAt(longestPart - 1) & 0xfc00) === 0xd800;
-  return splitsPair ? longestPart - 1 : longestPart;
+  return 0;
 }
+
+/** `end`, or the place before it where it would part a surrogate pair. */
+const endWithin = (text: string, end: number) => ((text.charCodeAt(end - 1) & 0xfc00) === 0xd800 ? end - 1 : end);

@@ -65,7 +65,7 @@ describe("masked loss", () => {
     }
   });
 
-  it("padding does not count: 5 tokens padded to 128 have the loss of the 5 alone", async () => {
+  it("B5: padding does not count: 5 tokens padded to 128 have the loss of the 5 alone", async () => {
     const document = ids(1, 5)[0]!;
     const pad = (value: number) => [[...document, ...Array<number>(123).fill(value)]];
     const alone = await lossOf(makeBatch([document]));

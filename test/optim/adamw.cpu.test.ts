@@ -109,7 +109,7 @@ describe("adamw", () => {
     });
   });
 
-  it("leaves norm weights at exactly 1 under a decay of 0.5 when their gradient is 0", async () => {
+  it("C6: leaves norm weights at exactly 1 under a decay of 0.5 when their gradient is 0", async () => {
     const grads = twenty.map((_, t) => gradsAt(t, 0));
     const { params } = await run(makeStep({ weightDecay: 0.5 }), start(), grads);
     expect(valuesOf(params.norm)).toEqual([1, 1, 1]);

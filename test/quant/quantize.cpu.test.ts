@@ -144,6 +144,18 @@ describe.each(Object.entries<Mode>(modes))("quantizing: %s", (_, mode) => {
     }
   });
 
+  it("D1: blocks of zeros beside large values have no NaN scale (bytes 0x7f, 0xff) and decode to exact zeros", async () => {
+    const isZero = (i: number) => i % 64 < 32;
+    const x = floats([32, 64], "bfloat16", (i) => (isZero(i) ? 0 : 1e4 * Math.sin(i)));
+    for (const leaves of [interpreted(f, x), await compiled(x)]) {
+      const { scales, decoded } = named(leaves);
+      const largest = operand.scale.type === "e4m3" ? 448 : Number.MAX_VALUE;
+      expect(numbers(scales).every((scale) => scale >= 0 && scale <= largest)).toBe(true);
+      expect(numbers(decoded).filter((value, i) => isZero(i) && value !== 0)).toEqual(new Float32Array());
+      expect(numbers(decoded).some((value) => value !== 0)).toBe(true);
+    }
+  });
+
   it("is defined for zeros, one outlier and the largest numbers, without NaN", async () => {
     const grid = gridOf(operand.element);
     // Within a rounding step of 2^128 a decoded value may be beyond float32, unless a float32 scale holds the range.
