@@ -139,5 +139,6 @@ export {
   type Sharding,
   type ShardMapOptions,
   shardMap,
+  splitLargestDim,
   withSharding,
 } from "./sharding/index.ts";

@@ -24,6 +24,7 @@ export {
   shardyMesh,
   shardyText,
   showPartition,
+  splitLargestDim,
   wholeShape,
 } from "./partition.ts";
 export { placePiece, splitArray } from "./pieces.ts";

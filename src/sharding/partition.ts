@@ -28,6 +28,14 @@ export function partition(...dims: readonly (string | readonly string[] | null)[
 /** Whole on every device. */
 export const replicated: Partition = partition();
 
+/** Fully sharded: the largest dim that an axis divides is split over it (the first of equal ones); else replicated. */
+export function splitLargestDim({ shape }: Pick<Spec, "shape">, mesh: Mesh, axis: string): Partition {
+  const devices = axisSize(mesh, axis);
+  const fitting = shape.map((size) => (size > 0 && size % devices === 0 ? size : 0));
+  const dim = fitting.indexOf(Math.max(1, ...fitting));
+  return dim < 0 ? replicated : partition(...fitting.slice(0, dim).map(() => null), axis);
+}
+
 /** "[data, -]" for an array of so many dims. */
 export function showPartition({ splits }: Partition, rank = splits.length): string {
   const dims = Array.from({ length: Math.max(rank, splits.length) }, (_, i) => splits[i]?.join("·") || "-");

@@ -11,6 +11,7 @@ import {
   shardyMesh,
   shardyText,
   showPartition,
+  splitLargestDim,
   wholeShape,
 } from "../../src/sharding/partition.ts";
 import { placePiece, splitArray } from "../../src/sharding/pieces.ts";
@@ -63,6 +64,17 @@ describe("a partition", () => {
       'the mesh has no axis "date", but "data", "model"; did you mean "data"?',
     );
     expect(() => partition("data", "data")).toThrow('"data" comes twice');
+  });
+
+  it("fully sharded, splits the largest dim that fits", () => {
+    const split = (...shape: number[]) => splitLargestDim({ shape }, grid, "model");
+    expect([split(6, 9), split(6, 6), split(9, 10), split(4), split()]).toEqual([
+      partition(null, "model"),
+      partition("model"),
+      partition("model"),
+      replicated,
+      replicated,
+    ]);
   });
 
   it("cuts any array into pieces that make it again", () => {
