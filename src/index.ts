@@ -16,6 +16,7 @@ export {
 export { HalfbyteError, PjrtError, ShapeError, UserError } from "./base/errors.ts";
 export { loadHfLlama } from "./checkpoint/hfLlama.ts";
 export { openSafetensors, writeSafetensors } from "./checkpoint/safetensors.ts";
+export { type Config, type PartialSettings, resolve, type Settings } from "./config/index.ts";
 export {
   type Attributes,
   argMax,
@@ -112,6 +113,7 @@ export {
 export { causalAttention, crossEntropy, dropout, rmsNorm, rope, ropeTables, swiglu } from "./nn/index.ts";
 export { type AdamWSettings, adamw, clipByGlobalNorm, learningRate, makeSchedule } from "./optim/index.ts";
 export { Client, configureDefaultClient, DeviceArray, defaultClient, put } from "./pjrt/index.ts";
+export { type Preset, presets, type UserPreset } from "./presets/index.ts";
 export {
   bf16,
   type LinearPrecision,
