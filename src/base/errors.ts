@@ -44,8 +44,14 @@ const machinery = ["base", "core", "autodiff", "sharding", "lower", "jit"].map((
   fileURLToPath(new URL(`../${stage}/`, import.meta.url)),
 );
 
-/** " (at file:line:column)" of the first stack frame outside the tracing machinery. */
+/** " (at file:line:column)" of the user's line; empty where there is none. */
 function callerSuffix(): string {
+  const place = callerPlace();
+  return place === undefined ? "" : ` (at ${place})`;
+}
+
+/** "file:line:column" of the first stack frame outside the tracing machinery. */
+export function callerPlace(): string | undefined {
   const limit = Error.stackTraceLimit;
   Error.stackTraceLimit = 50;
   const stack = new Error().stack?.split("\n").slice(1) ?? [];
@@ -53,8 +59,7 @@ function callerSuffix(): string {
   const places = stack.flatMap(
     (line) => line.match(/\(?((?:file:\/\/)?\/[^()]+:\d+:\d+)\)?$/)?.[1]?.replace("file://", "") ?? [],
   );
-  const place = places.find((path) => !machinery.some((folder) => path.startsWith(folder)));
-  return place === undefined ? "" : ` (at ${place})`;
+  return places.find((path) => !machinery.some((folder) => path.startsWith(folder)));
 }
 
 /** Throws our own bug as an error: an invariant that no input of a user can break. */

@@ -1,7 +1,8 @@
 /** Programs: the equations between chosen inputs and outputs, in the order of tracing. */
-import { HalfbyteError } from "../base/errors.ts";
+import { UserError } from "../base/errors.ts";
 import { showSpec } from "./hostArray.ts";
 import type { Eqn } from "./op.ts";
+import { placeOf } from "./places.ts";
 import type { Tensor } from "./tensor.ts";
 
 export interface Program {
@@ -17,7 +18,7 @@ export interface Program {
 
 /**
  * The program that computes `outputs` from `inputs`. Equations that no output needs are left out; the walk stops at
- * inputs even where they are themselves computed. @throws HalfbyteError where an output depends on a foreign parameter.
+ * inputs even where they are themselves computed. @throws UserError where an output depends on a foreign parameter.
  */
 export function makeProgram(inputs: readonly Tensor[], outputs: readonly Tensor[]): Program {
   const stops = new Set(inputs);
@@ -27,18 +28,21 @@ export function makeProgram(inputs: readonly Tensor[], outputs: readonly Tensor[
     return t;
   };
   const eqns = new Set<Eqn>();
-  const todo = outputs.map(resolve);
-  for (let t = todo.pop(); t !== undefined; t = todo.pop()) {
+  // With the line that reads each tensor, where lines are noted.
+  const todo = outputs.map((t): { t: Tensor; place?: string | undefined } => ({ t: resolve(t) }));
+  for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
+    const { t, place } = next;
     if (stops.has(t)) continue;
     if (t.eqn === undefined) {
-      throw new HalfbyteError(
+      throw new UserError(
         "E_ESCAPED",
-        `${showSpec(t)} is a parameter of another traced function; a Tensor is only valid inside the function that received it`,
+        `${showSpec(t)} is a parameter of another traced function; a Tensor is only valid inside the function that received it${place === undefined ? "" : ` (at ${place})`}`,
       );
     }
     if (eqns.has(t.eqn)) continue;
     eqns.add(t.eqn);
-    for (const input of t.eqn.inputs) todo.push(resolve(input));
+    const reading = placeOf(t.eqn) ?? place;
+    for (const input of t.eqn.inputs) todo.push({ t: resolve(input), place: reading });
   }
   return { inputs, outputs: outputs.map(resolve), eqns: [...eqns].sort((a, b) => a.id - b.id), resolve };
 }

@@ -11,6 +11,7 @@ import { bitcast, convert } from "./ops/convert.ts";
 import * as elementwise from "./ops/elementwise.ts";
 import { type ReduceOptions, reduceMax, reduceMean, reduceMin, reduceSum } from "./ops/reduce.ts";
 import * as shapes from "./ops/shape.ts";
+import { notePlace } from "./places.ts";
 import { currentScope } from "./scope.ts";
 
 let nextId = 0;
@@ -233,6 +234,7 @@ export type Operand = Tensor | number;
 export function apply<P>(op: Op<P>, inputs: readonly Tensor[], params: P): readonly Tensor[] {
   const eqn: Eqn = { id: nextId++, op: op as AnyOp, params, inputs, outputs: [], scope: currentScope() };
   eqn.outputs = op.shape(inputs, params).map((spec) => new Tensor(spec, eqn));
+  notePlace(eqn);
   return eqn.outputs;
 }
 

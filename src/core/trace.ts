@@ -2,6 +2,7 @@
 import { UserError } from "../base/errors.ts";
 import { type HostArray, type Spec, sameShape, showSpec } from "./hostArray.ts";
 import type { Eqn } from "./op.ts";
+import { notingPlaces } from "./places.ts";
 import { makeProgram, type Program } from "./program.ts";
 import { parameter, Tensor } from "./tensor.ts";
 import { type MapTree, treeLeaves, treePaths, treeUnflatten } from "./tree.ts";
@@ -18,6 +19,16 @@ export function traceFunction<A extends readonly unknown[], R>(
   f: (...args: A) => R,
   specs: readonly unknown[],
 ): Traced<R> {
+  try {
+    return traceOnce(f, specs);
+  } catch (error) {
+    // Once more, to say which line it was.
+    if (error instanceof UserError && error.code === "E_ESCAPED") return notingPlaces(() => traceOnce(f, specs));
+    throw error;
+  }
+}
+
+function traceOnce<A extends readonly unknown[], R>(f: (...args: A) => R, specs: readonly unknown[]): Traced<R> {
   const args = specs.map((tree) => treeUnflatten(tree, treeLeaves<Spec>(tree).map(parameter)));
   const result = f(...(args as unknown as A));
   const outputs = treePaths(result);

@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { grad, scan, vjp } from "../../src/autodiff/index.ts";
-import { HalfbyteError, ShapeError, UserError } from "../../src/base/errors.ts";
+import { ShapeError, UserError } from "../../src/base/errors.ts";
 import {
   argMax,
   concat,
@@ -210,11 +210,34 @@ describe("tensors and trees out of place", () => {
       escaped = x;
       return x;
     }, x);
-    const error = errorOf(() => trace((y: Tensor) => y.add(escaped!), x));
-    expect(error).toBeInstanceOf(HalfbyteError);
-    expect(error.message).toBe(
-      "float32[2,3] is a parameter of another traced function; a Tensor is only valid inside the function that received it",
-    );
+    const messageOf = (f: (y: Tensor) => Tensor) => {
+      const error = errorOf(() => trace(f, x));
+      expect(error).toBeInstanceOf(UserError);
+      return error.message;
+    };
+    const rule =
+      "float32[2,3] is a parameter of another traced function; a Tensor is only valid inside the function that received it";
+    const direct = messageOf((y) => {
+      const z = y.neg();
+      return z.add(escaped!); // read here
+    });
+    const derived = escaped!.mul(2);
+    const later = messageOf((y) => {
+      return y.sub(derived).exp(); // read through another
+    });
+    const looped = messageOf((y) => {
+      const step = (c: Tensor) => ({ carry: c.mul(escaped!), y: null });
+      return scan(step, y, null, { length: 2 }).carry.neg(); // read in a loop
+    });
+    for (const [message, comment] of [
+      [direct, "read here"],
+      [later, "read through another"],
+      [looped, "read in a loop"],
+    ] as const) {
+      expect(message).toMatch(`${rule} (at ${ownPath}:`);
+      expect(ownLines[Number(message.match(/:(\d+):\d+\)$/)?.[1]) - 1]).toContain(`// ${comment}`);
+    }
+    expect(messageOf(() => escaped!)).toBe(rule);
   });
 
   it("a traced function returns Tensors", () => {
