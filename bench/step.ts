@@ -7,6 +7,7 @@
  * `bash bench/peers/setup.sh` installs the Python peers first. Run it on a machine that does nothing else.
  */
 import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
 import { homedir, tmpdir } from "node:os";
 import { join } from "node:path";
@@ -17,10 +18,8 @@ import { type Workload, type WorkloadFiles, workloadByName, writeWorkloadFiles }
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const cache = process.env.HALFBYTE_CACHE ?? join(homedir(), ".cache", "halfbyte");
-/** Memory kept by the allocator between steps; every peer gets it (docs/performance.md). */
-const tunables = ["mmap_max=0", "trim_threshold=100000000000", "hugetlb=1", "arena_max=1", "top_pad=268435456"]
-  .map((setting) => `glibc.malloc.${setting}`)
-  .join(":");
+/** What the launcher sets: memory kept by the allocator between steps. Every peer gets it (docs/performance.md). */
+const tunables = readFileSync(here("../bin/glibc-tunables"), "utf8").trim();
 
 interface RunReply {
   readonly seconds: readonly number[];

@@ -20,12 +20,10 @@ import os
 import sys
 import time
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 # Huge pages kept by the allocator: without them each step faults its temporaries in anew. Read by glibc at start-up only.
-GLIBC_TUNABLES = ":".join(
-    f"glibc.malloc.{setting}"
-    for setting in ("mmap_max=0", "trim_threshold=100000000000", "hugetlb=1", "arena_max=1", "top_pad=268435456")
-)
+GLIBC_TUNABLES = (Path(__file__).parents[2] / "bin" / "glibc-tunables").read_text().strip()
 
 LEARNING_RATE = 1e-3
 BETA1, BETA2, EPSILON, WEIGHT_DECAY = 0.9, 0.95, 1e-8, 0.1
