@@ -40,7 +40,8 @@ class Peer {
 
   constructor(name: string, command: string, args: readonly string[], allocator: string = tunables) {
     this.name = name;
-    const env = { ...process.env, GLIBC_TUNABLES: allocator, TF_CPP_MIN_LOG_LEVEL: "3" };
+    const settings = { GLIBC_TUNABLES: allocator, TF_CPP_MIN_LOG_LEVEL: "3", HALFBYTE_COMPILE_CACHE: "off" };
+    const env = { ...process.env, ...settings };
     this.#child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"], env });
     this.#replies = createInterface({ input: this.#child.stdout! })[Symbol.asyncIterator]();
   }

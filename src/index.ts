@@ -91,6 +91,8 @@ export {
 export {
   type Argument,
   type Compiled,
+  clearCompiled,
+  compiledCache,
   disposeTree,
   fetchTree,
   type JitOptions,
@@ -144,3 +146,4 @@ export {
   splitLargestDim,
   withSharding,
 } from "./sharding/index.ts";
+export { OutOfMemoryError, TooLargeError } from "./train/outOfMemory.ts";

@@ -44,7 +44,15 @@ describe("halfbyte doctor", () => {
   it("says the same to a person", () => {
     const { exitCode, stdout } = doctor();
     expect(exitCode).toBe(0);
-    for (const text of [mainPlugin.package, "0.115", "AVX-512", "GiB", "TFLOP/s in BF16", "nvfp4 emulated"]) {
+    for (const text of [
+      mainPlugin.package,
+      "0.115",
+      "AVX-512",
+      "GiB",
+      "TFLOP/s in BF16",
+      "of at most 2000 MB",
+      "nvfp4 emulated",
+    ]) {
       expect(stdout).toContain(text);
     }
     expect(stdout).toMatch(/\n(Nothing to fix\.|To fix:\n- )/);
