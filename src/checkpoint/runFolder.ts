@@ -10,6 +10,8 @@ export interface RunFolder {
   readonly events: string;
   readonly tokenizer: string;
   readonly checkpoints: string;
+  /** Where the host's time goes in some steps, where asked for. */
+  readonly trace: string;
 }
 
 export function runFolder(base: string, run: string): RunFolder {
@@ -20,6 +22,7 @@ export function runFolder(base: string, run: string): RunFolder {
     events: join(path, "events.jsonl"),
     tokenizer: join(path, "tokenizer"),
     checkpoints: join(path, "checkpoints"),
+    trace: join(path, "trace.json"),
   };
 }
 

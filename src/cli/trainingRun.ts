@@ -94,6 +94,9 @@ export function planOf(config: Config): RunPlan {
     ...(run.evalSteps !== -1 && { evalSteps: run.evalSteps }),
     ...(enableCheckpointing && { checkpoints: { period, ...(keep !== -1 && { keep }) } }),
     seeds: { initWeights: run.initWeightsSeed, rounding: run.roundingSeed },
+    ...(run.profiler === "trace" && {
+      profile: { skipSteps: run.skipFirstNStepsForProfiler, steps: run.profilerSteps },
+    }),
     maxSkippedSteps: run.maxSkippedSteps,
   };
 }

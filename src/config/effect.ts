@@ -103,6 +103,12 @@ export const effectRules: readonly EffectRule[] = [
       load_parameters_path === "" ? undefined : "load_parameters_path gives the first weights",
   },
   {
+    keys: ["skip_first_n_steps_for_profiler", "profiler_steps"],
+    reads: ["profiler"],
+    only: "with profiler=trace",
+    without: ({ profiler }) => (profiler === "" ? "profiler is empty: no step is traced" : undefined),
+  },
+  {
     keys: ["checkpoint_period", "max_num_checkpoints_to_keep"],
     reads: ["enable_checkpointing"],
     only: "with enable_checkpointing=true",

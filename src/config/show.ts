@@ -40,6 +40,9 @@ export const resumableKeys: readonly SettingKey[] = [
   "checkpoint_period",
   "max_num_checkpoints_to_keep",
   "max_skipped_steps",
+  "profiler",
+  "skip_first_n_steps_for_profiler",
+  "profiler_steps",
   "log_period",
   // What it must run on changes nothing of what it computes.
   "hardware",

@@ -12,6 +12,7 @@ import type { RunPlan } from "./plan.ts";
 import { explainOverflow, explainSkip } from "./skippedStep.ts";
 import type { TrainState } from "./state.ts";
 import type { StepMetrics, TrainStep } from "./step.ts";
+import type { StepTrace } from "./stepTrace.ts";
 import type { StopRequest } from "./stop.ts";
 
 export type Done = Pick<Progress, "step" | "skippedInARow" | "skippedSteps" | "overflowSteps">;
@@ -31,6 +32,7 @@ export interface LoopInput {
   readonly flopsPerToken: number;
   readonly stop: StopRequest;
   readonly emit: (event: RunEvent) => void;
+  readonly trace: StepTrace;
   /** Absent: nothing is saved. */
   readonly save?: (state: TrainState<DeviceArray>, done: Done) => Promise<CheckpointPlace>;
 }
@@ -49,7 +51,7 @@ export interface LoopResult {
  * @throws HalfbyteError (E_NOT_FINITE) where too many steps in a row were skipped
  */
 export async function trainLoop(input: LoopInput): Promise<LoopResult> {
-  const { plan, stop, holder, save } = input;
+  const { plan, stop, holder, save, trace } = input;
   let { done } = input;
   let saved: CheckpointPlace | undefined;
   let evaluation: Evaluation | undefined;
@@ -70,12 +72,12 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
     // Saved first: whatever happens to the validation, the step is not lost.
     if (save && isSaveDue(step, plan)) {
       await finishRunning();
-      saved = await save(holder.state, done);
+      saved = await trace.during("save", step, () => save(holder.state, done));
       clock.pause();
     }
     if (isEvalDue(step, plan)) {
       await finishRunning();
-      evaluation = await validate(step, input);
+      evaluation = await trace.during("evaluate", step, () => validate(step, input));
       clock.pause();
     }
   }
@@ -99,10 +101,12 @@ interface RunningStep {
 async function launchStep(
   step: number,
   before: RunningStep | undefined,
-  { plan, data, holder, step: compiled }: LoopInput,
+  { plan, data, holder, trace, step: compiled }: LoopInput,
 ): Promise<RunningStep> {
-  const batch = data.train.batchAt(step);
-  const { state, metrics } = await compiled(holder.state, stepBatch(batch), stepScalars(plan, step));
+  const batch = await trace.during("data", step, () => data.train.batchAt(step));
+  const { state, metrics } = await trace.during("dispatch", step, () =>
+    compiled(holder.state, stepBatch(batch), stepScalars(plan, step)),
+  );
   holder.state = state;
   // The losses of very short steps can arrive in any order.
   const result = Promise.all([scalarOf(metrics.loss), before?.result]).then(([loss]) => ({
@@ -119,14 +123,16 @@ async function finishStep(
   { step, batch, metrics, result }: RunningStep,
   before: Done,
   lap: (now: number) => number,
-  { plan, holder, flopsPerToken, emit }: LoopInput,
+  { plan, holder, flopsPerToken, trace, emit }: LoopInput,
 ): Promise<Done> {
-  const { loss, end } = await result;
+  const { loss, end } = await trace.during("wait", step, () => result);
   const gradNorm = await scalarOf(metrics.gradNorm);
   const finite = await scalarOf(metrics.finite);
   const lossScale = metrics.lossScale && (await scalarOf(metrics.lossScale));
   const scaled = lossScale === undefined ? {} : { lossScale };
-  const measured = { step, seconds: lap(end), validTokens: batch.validTokens, loss, gradNorm, ...scaled };
+  const seconds = lap(end);
+  trace.onDevice(step, end - 1000 * seconds, end);
+  const measured = { step, seconds, validTokens: batch.validTokens, loss, gradNorm, ...scaled };
   const record = stepRecord({ ...measured, learningRate: learningRate(plan.schedule, step) }, flopsPerToken);
   emit({ type: "step", ...record });
   const norms = finite ? undefined : await metrics.tensorNorms.toHost();

@@ -4,6 +4,7 @@ import type { RematPolicy } from "../autodiff/index.ts";
 import { type LlamaConfig, llamaModules, llamaShapes } from "../models/llama.ts";
 import type { AdamWSettings, LossScaleSettings, Schedule } from "../optim/index.ts";
 import type { LinearShape, PrecisionPlan } from "../quant/index.ts";
+import type { ProfilePlan } from "./stepTrace.ts";
 
 export interface RunPlan {
   readonly model: LlamaConfig;
@@ -33,6 +34,8 @@ export interface RunPlan {
   /** Absent: nothing is saved. */
   readonly checkpoints?: CheckpointPlan;
   readonly seeds: { readonly initWeights: number; readonly rounding: number };
+  /** Steps to trace; absent: none. */
+  readonly profile?: ProfilePlan;
   /** Steps in a row that may be skipped because something in them was not finite. */
   readonly maxSkippedSteps: number;
 }

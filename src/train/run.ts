@@ -24,6 +24,7 @@ import { precisionLines } from "./precisionSummary.ts";
 import { dataIdentity, provenanceOf, refuseOtherData } from "./runRecord.ts";
 import { initialState, type TrainState } from "./state.ts";
 import { makeTrainStep } from "./step.ts";
+import { noTrace, stepTrace } from "./stepTrace.ts";
 import type { StopRequest, StopSignal } from "./stop.ts";
 import { summarise } from "./summary.ts";
 import { writeText } from "./textSample.ts";
@@ -150,9 +151,14 @@ async function train(run: RunContext): Promise<RunOutcome> {
   });
   const evaluator = makeEvaluator(model, client);
   const holder: StateHolder = { state: await firstState(run) };
+  const trace = plan.profile ? stepTrace(plan.profile, done.step + 1, run.folder.trace) : noTrace;
+  const tellTrace = () => {
+    const message = trace.write();
+    if (message !== undefined) emit({ type: "note", message });
+  };
   try {
     if (done.step < plan.steps) await compileStep(step, holder.state, run);
-    const result = await trainLoop({ ...run, step, evaluator, holder, done, ...saver(run) });
+    const result = await trainLoop({ ...run, step, evaluator, holder, done, trace, ...saver(run) }).finally(tellTrace);
     if (stop.signal === undefined) await emitSample(run, model, holder.state, result);
     return finish(run, result, peak.flopsPerSecond);
   } finally {

@@ -33,5 +33,14 @@ export const runSettings = z.object({
   max_skipped_steps: whole(1)
     .default(10)
     .describe("Steps in a row that may be skipped because something in them was not finite; after them the run fails"),
+  profiler: z
+    .enum(["", "trace"])
+    .default("")
+    .describe(
+      "trace writes the run's trace.json: where the host's time goes in some steps (data, dispatch, wait, save, evaluate); xplane and nsys look inside XLA and the driver, which is not built",
+    )
+    .meta({ rule: "trace, or empty" }),
+  skip_first_n_steps_for_profiler: whole(0).default(1).describe("Steps that profiler leaves out at the beginning"),
+  profiler_steps: whole(1).default(5).describe("Steps that profiler traces"),
   log_period: whole(1).default(1).describe("Steps between lines on the console; events hold every step"),
 });
