@@ -47,7 +47,7 @@ export function clearCompiled(): { folder: string; entries: number; bytes: numbe
  */
 export async function compileCached(client: Client, mlir: string, options: CompileOptions): Promise<Executable> {
   const limit = compileCacheLimit();
-  if (limit === "off" || !canSerialize(mlir) || writesFiles(options)) return client.compile(mlir, options);
+  if (limit === "off" || !canSerialize(mlir, options) || writesFiles(options)) return client.compile(mlir, options);
   const folder = compiledFolder();
   const key = compileKey(client, mlir, options);
   return (

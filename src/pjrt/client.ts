@@ -122,7 +122,7 @@ export class Client {
       compile_options_size: compileOptions.length,
     };
     const { executable } = await this.track(this.api.callAsync("Client_Compile", input, [code, format]));
-    return new Executable(this, executable, { deserialized: false, serializable: canSerialize(mlir) });
+    return new Executable(this, executable, { deserialized: false, serializable: canSerialize(mlir, options) });
   }
 
   /** Loads a program that `Executable.serialize` of the very same plugin wrote. @throws PjrtError where the bytes are damaged. */

@@ -5,6 +5,7 @@ import { type Spec, showSpec } from "../core/hostArray.ts";
 import { type Sharding, wholeShape } from "../sharding/index.ts";
 import { encodeStruct } from "./api.ts";
 import type { Client, Dispatched } from "./client.ts";
+import type { CompileOptions } from "./compileOptions.ts";
 import { DeviceArray } from "./deviceArray.ts";
 import { addressOf, callDeleter, copyBytes, type Pointer, readString, viewAt } from "./native.ts";
 
@@ -42,11 +43,12 @@ const dtypeOfPjrt = new Map<number, DType>(dtypes.map((dtype) => [dtypeInfo(dtyp
  * XLA's CPU compiler runs a oneDNN call as a step of its own kind but writes it as an ordinary custom call: serializing
  * such a program reads foreign memory and ends the process.
  */
-const unserializable = /__onednn\$/;
+const oneDnnCall = "__onednn$";
 
-/** Whether the plugin can serialize what it compiles from this StableHLO. */
-export function canSerialize(mlir: string): boolean {
-  return !unserializable.test(mlir);
+/** Whether the plugin can serialize what it compiles from this StableHLO. Options may bring oneDNN in, too. */
+export function canSerialize(mlir: string, { envOverrides = {} }: CompileOptions = {}): boolean {
+  const flags = [...Object.keys(envOverrides), process.env.XLA_FLAGS ?? ""];
+  return !mlir.includes(oneDnnCall) && !flags.some((flag) => flag.includes("onednn"));
 }
 
 export interface ExecutableOrigin {

@@ -6,7 +6,7 @@ import { dot, hostArray, spec, type Tensor } from "../../src/core/index.ts";
 import { listEntries } from "../../src/jit/cacheEntries.ts";
 import { compileKey } from "../../src/jit/compileCache.ts";
 import { clearCompiled, compiledCache, fetchTree, jit, putTree } from "../../src/jit/index.ts";
-import { type Client, defaultClient } from "../../src/pjrt/index.ts";
+import { type Client, canSerialize, defaultClient } from "../../src/pjrt/index.ts";
 
 let client: Client;
 let cache = "";
@@ -105,6 +105,18 @@ describe("the cache of compiled programs", () => {
   });
 });
 
+describe("a compilation that dumps files", () => {
+  it("happens, whatever is in the cache", async () => {
+    const dumps = { name: "updating", compileOptions: { envOverrides: { xla_dump_to: join(cache, "dump") } } };
+    for (let i = 0; i < 2; i++) {
+      const f = jit((x: Tensor) => x.exp(), dumps);
+      expect((await f.compile(shape)).origin.deserialized).toBe(false);
+      f.dispose();
+    }
+    expect(compiledCache().entries).toBe(0);
+  });
+});
+
 describe("the key", () => {
   it("changes with program, options, flags and threads, and with nothing else", () => {
     const key = (text = "module", options = {}) => compileKey(client, text, options);
@@ -112,7 +124,7 @@ describe("the key", () => {
     expect(key()).toBe(plain);
     const others = [key("module "), key("module", { envOverrides: { xla_cpu_prefer_vector_width: 256 } })];
     for (const [name, value] of [
-      ["XLA_FLAGS", "--xla_cpu_use_onednn=false"],
+      ["XLA_FLAGS", "--xla_cpu_ftz=false"],
       ["NPROC", "1"],
     ] as const) {
       vi.stubEnv(name, value);
@@ -124,6 +136,14 @@ describe("the key", () => {
 });
 
 describe("a program with oneDNN's products", () => {
+  it("is told by its text and by options that make the compiler use them", () => {
+    expect(canSerialize("module")).toBe(true);
+    expect(canSerialize('call_target_name = "__onednn$matmul"')).toBe(false);
+    expect(canSerialize("module", { envOverrides: { xla_cpu_use_onednn: true } })).toBe(false);
+    vi.stubEnv("XLA_FLAGS", "--xla_cpu_experimental_onednn_custom_call=true");
+    expect(canSerialize("module")).toBe(false);
+  });
+
   it("is not kept, since the plugin can't serialize it, and is refused before it ends the process", async () => {
     const f = jit((a: Tensor, b: Tensor) => dot(a, b), { name: "product" });
     const matrix = spec([16, 16], "bfloat16");
