@@ -49,6 +49,7 @@ const scanOp: Op<ScanParams> = {
   show: ({ length, reverse, unroll }) =>
     `length=${length}${reverse ? " reverse" : ""}${unroll > 1 ? ` unroll=${unroll}` : ""}`,
   programs: ({ body }) => ({ body }),
+  repeats: ({ length }) => length,
 };
 
 export interface ScanOptions {

@@ -46,6 +46,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./tokenizer.ts")).command,
   },
   {
+    name: "inspect",
+    summary: "show a training step at each stage, with FLOPs, bytes and formats",
+    load: async () => (await import("./inspect.ts")).command,
+  },
+  {
     name: "explain",
     summary: "tell what keys, presets, models and recipes mean",
     load: async () => (await import("./explain.ts")).command,

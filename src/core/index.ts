@@ -47,7 +47,7 @@ export { argMax } from "./ops/reduce.ts";
 export { clamp, where } from "./ops/select.ts";
 export { concat, pad, stack } from "./ops/shape.ts";
 export { argsort, type SortOptions, sort, sortPairs, topK } from "./ops/sort.ts";
-export { makeProgram, type Program, showProgram } from "./program.ts";
+export { inputNames, makeProgram, type Program, type ProgramLine, programLines, showProgram } from "./program.ts";
 export {
   foldIn,
   type Key,

@@ -78,6 +78,8 @@ export interface Op<P> {
   readonly show?: (params: P) => string;
   /** Programs that it runs, by name: the body of a loop. */
   readonly programs?: (params: P) => Readonly<Record<string, Program>>;
+  /** How often it runs them; absent: once, or nobody knows. */
+  readonly repeats?: (params: P) => number;
   /** For markers that only carry a reverse rule: output i is this input, and the operation is not in any program. */
   readonly alias?: (inputs: readonly Tensor[], params: P, output: number) => Tensor;
 }

@@ -47,34 +47,66 @@ export function makeProgram(inputs: readonly Tensor[], outputs: readonly Tensor[
   return { inputs, outputs: outputs.map(resolve), eqns: [...eqns].sort((a, b) => a.id - b.id), resolve };
 }
 
+export interface ProgramLine {
+  /** Without `indent`. */
+  readonly text: string;
+  readonly indent: string;
+  /** Absent where a program begins or ends. */
+  readonly eqn?: Eqn;
+  readonly operands: readonly Tensor[];
+  /** How often the equation runs: more than once in a loop's body. */
+  readonly repeats: number;
+}
+
+/** The program line by line, programs inside an equation after it. `label` names tensors. */
+export function programLines(program: Program, name: string, label: (resolved: Tensor) => string): ProgramLine[] {
+  const walk = (inner: Program, head: string, indent: string, repeats: number): ProgramLine[] => {
+    const named = (t: Tensor) => label(inner.resolve(t));
+    const declare = (t: Tensor) => `${named(t)}: ${showSpec(t)}`;
+    const edge = (text: string, extra = ""): ProgramLine => ({ text, indent: indent + extra, operands: [], repeats });
+    const inputs = inner.inputs.map((t, i) => `${declare(t)}${quoted(inner.inputPaths?.[i])}`);
+    const lines = [edge(`${head}(${inputs.join(", ")}) {`)];
+    for (const eqn of inner.eqns) {
+      const { op, params, inputs, outputs } = eqn;
+      const shown = op.show?.(params);
+      const operation = [`${op.name}${shown ? `[${shown}]` : ""}`, ...inputs.map(named)].join(" ");
+      const text = `${outputs.map(declare).join(", ")} = ${operation}`;
+      lines.push({ text, indent: `${indent}  `, eqn, operands: inputs.map(inner.resolve), repeats });
+      const times = repeats * (op.repeats?.(params) ?? 1);
+      for (const [part, nested] of Object.entries(op.programs?.(params) ?? {})) {
+        lines.push(...walk(nested, part, `${indent}    `, times));
+      }
+    }
+    const outputs = inner.outputs.map((t, i) => `${named(t)}${quoted(inner.outputPaths?.[i])}`);
+    return [...lines, edge(`return ${outputs.join(", ")}`, "  "), edge("}")];
+  };
+  return walk(program, name, "", 1);
+}
+
 /**
  * The program as text, one equation a line: `c: float32[4] = mul a b`. Inputs and outputs carry their paths in the traced
  * function's arguments and result; programs inside an equation follow it.
  */
 export function showProgram(program: Program, name = "program"): string {
   const labels = new Map<Tensor, string>();
-  const show = (inner: Program, head: string, indent: string): string[] => {
-    const label = (t: Tensor): string => {
-      const resolved = inner.resolve(t);
-      const known = labels.get(resolved) ?? letters(labels.size);
-      labels.set(resolved, known);
-      return known;
-    };
-    const declare = (t: Tensor) => `${label(t)}: ${showSpec(t)}`;
-    const inputs = inner.inputs.map((t, i) => `${declare(t)}${quoted(inner.inputPaths?.[i])}`);
-    const lines = [`${indent}${head}(${inputs.join(", ")}) {`];
-    for (const { op, params, inputs, outputs } of inner.eqns) {
-      const shown = op.show?.(params);
-      const operation = [`${op.name}${shown ? `[${shown}]` : ""}`, ...inputs.map(label)].join(" ");
-      lines.push(`${indent}  ${outputs.map(declare).join(", ")} = ${operation}`);
-      for (const [part, nested] of Object.entries(op.programs?.(params) ?? {})) {
-        lines.push(...show(nested, part, `${indent}    `));
-      }
-    }
-    const outputs = inner.outputs.map((t, i) => `${label(t)}${quoted(inner.outputPaths?.[i])}`);
-    return [...lines, `${indent}  return ${outputs.join(", ")}`, `${indent}}`];
+  const label = (t: Tensor): string => {
+    const known = labels.get(t) ?? letters(labels.size);
+    labels.set(t, known);
+    return known;
   };
-  return [...show(program, name, ""), ""].join("\n");
+  const lines = programLines(program, name, label).map(({ indent, text }) => `${indent}${text}`);
+  return [...lines, ""].join("\n");
+}
+
+/** Paths of the inputs as names: without the argument's number where they are unambiguous without it. */
+export function inputNames({ inputs, inputPaths }: Program): string[] {
+  const paths = inputs.map((_, i) => inputPaths?.[i] || `${i}`);
+  const short = paths.map((path) => path.replace(/^\d+\.(?=[A-Za-z_])/, ""));
+  return paths.map((path, i) => {
+    const name = short[i]!;
+    const clear = /^[A-Za-z_]/.test(name) && short.indexOf(name) === short.lastIndexOf(name);
+    return clear ? name : `arg.${path}`;
+  });
 }
 
 const quoted = (path: string | undefined): string => (path ? ` "${path}"` : "");

@@ -6,9 +6,12 @@
 export interface Scope {
   /** Names of the enclosing scopes: "layers.3.mlp.gate"; empty outside of all. */
   readonly path: string;
-  /** "backward", "recompute", or a linear layer's GEMM: "fprop", "dgrad", "wgrad". Empty for what was written itself. */
+  /**
+   * "backward", "recompute", or a linear layer's GEMM: "fprop", "dgrad", "wgrad", and what quantizes its operands:
+   * "wgrad.quantize". Empty for what was written itself.
+   */
   readonly pass: string;
-  /** What the operands of a linear layer's GEMM are quantized to: "nvfp4"; empty where they are not. */
+  /** Of a linear layer's product: what its operands are quantized to: "nvfp4"; empty where they are not. */
   readonly format: string;
 }
 

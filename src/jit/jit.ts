@@ -14,7 +14,7 @@ import {
   treePaths,
   treeUnflatten,
 } from "../core/index.ts";
-import { lowerToStableHlo } from "../lower/index.ts";
+import { type ListedOperation, lowerToStableHlo } from "../lower/index.ts";
 import { type Client, type CompileOptions, DeviceArray, defaultClient, type Executable, put } from "../pjrt/index.ts";
 import { meshSize, type PartitionTree, type Sharding, sameSharding } from "../sharding/index.ts";
 import { compileCached } from "./compileCache.ts";
@@ -33,6 +33,8 @@ export interface JitOptions {
   readonly name?: string;
   readonly client?: Client;
   readonly compileOptions?: CompileOptions;
+  /** Collects the operations of what is lowered; the StableHLO then also holds their scopes and the inputs' names. */
+  readonly listing?: ListedOperation[];
   /** Compiles for all devices of a mesh; XLA splits the program and inserts the collectives. */
   readonly mesh?: Mesh;
   /** How the arguments lie on the mesh: one entry an argument, a tree of Partitions or a prefix of it (default replicated). */
@@ -123,6 +125,7 @@ export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, optio
       aliases,
       ...(platform && { platform }),
       ...(placement && { placement }),
+      ...(options.listing && { listing: options.listing }),
     });
     return { program, result, placed, stablehlo };
   };

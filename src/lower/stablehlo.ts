@@ -4,19 +4,24 @@
  */
 import { decodeArray } from "../core/codecs.ts";
 import {
+  currentScope,
   type DType,
   dtypeInfo,
   type Emitted,
   type Emitter,
+  inputNames,
   type Program,
   type Region,
+  type Scope,
   type Spec,
+  showScope,
   type Tensor,
   toHostArray,
   type Values,
 } from "../core/index.ts";
 import type { AnyOp, Mesh } from "../core/op.ts";
 import { type Partition, shardyMesh, shardyText } from "../sharding/index.ts";
+import { contractedSize, type ListedOperation } from "./listing.ts";
 import { type Origin, originOf, protectOperands } from "./rounding.ts";
 
 /** Lowerings by operation that win over the operations' own; a rule may decline by returning undefined. */
@@ -29,6 +34,8 @@ export interface LoweringOptions {
   readonly aliases?: readonly (number | undefined)[];
   /** For a program on several devices: how its inputs and outputs lie on them. */
   readonly placement?: Placement;
+  /** Collects the operations; the text then also holds scopes, as locations, and the inputs' names. */
+  readonly listing?: ListedOperation[];
 }
 
 export interface Placement {
@@ -41,6 +48,9 @@ export interface Placement {
 export function mlirType({ shape, dtype }: Spec): string {
   return `tensor<${[...shape, dtypeInfo(dtype).mlir].join("x")}>`;
 }
+
+/** Operations whose regions run by themselves; those of others say how to combine two elements. */
+const control = new Set(["stablehlo.while", "stablehlo.if", "stablehlo.case", "sdy.manual_computation"]);
 
 /** Operations whose equal uses must stay apart. */
 const unmergeable = new Set(["stablehlo.optimization_barrier"]);
@@ -58,11 +68,18 @@ class TextEmitter implements Emitter {
   private readonly platform: LoweringTable | undefined;
   readonly mesh: Mesh | undefined;
   partitioned: boolean;
+  private listing: ListedOperation[] | undefined;
+  /** Of the equation that is being lowered. */
+  private scope: Scope = currentScope();
+  /** How often the current region runs, and how often a region that begins here does within that. */
+  private repeats = 1;
+  private loop = 1;
 
-  constructor(platform: LoweringTable | undefined, mesh: Mesh | undefined) {
+  constructor({ platform, placement, listing }: LoweringOptions) {
     this.platform = platform;
-    this.mesh = mesh;
-    this.partitioned = mesh !== undefined;
+    this.mesh = placement?.mesh;
+    this.partitioned = this.mesh !== undefined;
+    this.listing = listing;
   }
 
   text(): string {
@@ -93,7 +110,19 @@ class TextEmitter implements Emitter {
         if (known) return known;
       }
     }
+    const { listing } = this;
+    const place = listing?.length ?? 0;
+    const entry = {
+      op: name.replace(/^stablehlo\./, ""),
+      scope: this.scope,
+      repeats: this.repeats,
+      operands,
+      results,
+    };
+    listing?.push({ ...entry, text: "" });
+    if (!control.has(name)) this.listing = undefined;
     const body = regions.length === 0 ? "" : ` (${regions.map((region) => this.region(region)).join(", ")})`;
+    this.listing = listing;
     const id = this.next++;
     const emitted = results.map((spec, i) => ({
       name: results.length === 1 ? `%${id}` : `%${id}#${i}`,
@@ -101,7 +130,20 @@ class TextEmitter implements Emitter {
       dtype: spec.dtype,
     }));
     const left = results.length === 0 ? "" : `%${id}${results.length === 1 ? "" : `:${results.length}`} = `;
-    this.lines.push(`${this.indent}${left}${head}${properties}${body} : ${types}`);
+    const where = listing === undefined ? "" : location(showScope(this.scope));
+    this.lines.push(`${this.indent}${left}${head}${properties}${body} : ${types}${where}`);
+    if (listing !== undefined) {
+      const text = `${left}${head}${properties}${regions.length === 0 ? "" : " ({…})"} : ${types}`;
+      const contracted = contractedSize(text, operands[0]);
+      const [, target] = /call_target_name = "([^"]*)"/.exec(properties) ?? [];
+      listing[place] = {
+        ...entry,
+        text: text.replace(/"0x[0-9A-F]{32,}"/, '"0x…"'),
+        ...(contracted !== undefined && { contracted }),
+        ...(target !== undefined && { target }),
+        ...((control.has(name) || name === "stablehlo.constant") && { free: true }),
+      };
+    }
     if (regions.length === 0) {
       this.scopes.at(-1)!.set(key, emitted);
       const sources = operands.map((x) => this.origins.get(x.name));
@@ -139,17 +181,24 @@ class TextEmitter implements Emitter {
 
   inline(program: Program, args: readonly Emitted[]): Emitted[] {
     const emitted = new Map<Tensor, Emitted>(program.inputs.map((t, i) => [t, args[i]!]));
-    for (const { op, params, inputs, outputs } of program.eqns) {
+    const { scope: outerScope, loop: outerLoop } = this;
+    for (const { op, params, inputs, outputs, scope } of program.eqns) {
+      this.scope = scope;
+      this.loop = op.repeats?.(params) ?? 1;
       const operands = inputs.map((t) => emitted.get(program.resolve(t))!);
       const lowered =
         this.platform?.get(op)?.(this, operands, params, outputs) ?? op.lower(this, operands, params, outputs);
       outputs.forEach((t, i) => emitted.set(t, lowered[i]!));
     }
+    this.scope = outerScope;
+    this.loop = outerLoop;
     return program.outputs.map((t) => emitted.get(t)!);
   }
 
   private region({ inputs, body, perDevice = false }: Region): string {
-    const { lines: outer, scopes, partitioned } = this;
+    const { lines: outer, scopes, partitioned, repeats, loop } = this;
+    this.repeats *= loop;
+    this.loop = 1;
     this.lines = [];
     this.scopes = [...(perDevice ? [] : scopes), new Map()];
     this.partitioned = partitioned && !perDevice;
@@ -163,26 +212,30 @@ class TextEmitter implements Emitter {
     this.lines.push(`${this.indent}"${end}"(${results.map((x) => x.name).join(", ")}) : (${types}) -> ()`);
     const block = `${indent}^bb0${args.length ? `(${args.map((a) => `${a.name}: ${mlirType(a)}`).join(", ")})` : ""}:`;
     const text = `{\n${[block, ...this.lines].join("\n")}\n${indent}}`;
-    Object.assign(this, { indent, scopes, partitioned, lines: outer });
+    Object.assign(this, { indent, scopes, partitioned, repeats, loop, lines: outer });
     return text;
   }
 }
 
 /** A module with one function `main` that computes the program. */
-export function lowerToStableHlo(
-  program: Program,
-  { name = "main", platform, aliases = [], placement }: LoweringOptions = {},
-): string {
-  const emitter = new TextEmitter(platform, placement?.mesh);
-  const args = program.inputs.map((t, i) => ({ name: `%arg${i}`, shape: t.shape, dtype: t.dtype }));
+export function lowerToStableHlo(program: Program, options: LoweringOptions = {}): string {
+  const { name = "main", aliases = [], placement, listing } = options;
+  const emitter = new TextEmitter(options);
+  const names = listing && inputNames(program);
+  const args = program.inputs.map((t, i) => ({
+    name: names ? `%${names[i]!.replace(/[^\w.$-]/g, "_")}` : `%arg${i}`,
+    shape: t.shape,
+    dtype: t.dtype,
+  }));
   const results = emitter.inline(program, args);
   const donated = (i: number) => (aliases[i] === undefined ? [] : [`tf.aliasing_output = ${aliases[i]} : i32`]);
   const sharded = (x: Spec, partition: Partition | undefined) =>
     partition === undefined ? [] : [`sdy.sharding = #sdy.sharding${shardyText(partition, x.shape.length)}`];
   const braced = (list: readonly string[]) => (list.length === 0 ? "" : ` {${list.join(", ")}}`);
-  const parameters = args.map(
-    (arg, i) => `${arg.name}: ${mlirType(arg)}${braced([...donated(i), ...sharded(arg, placement?.inputs[i])])}`,
-  );
+  const parameters = args.map((arg, i) => {
+    const attributes = braced([...donated(i), ...sharded(arg, placement?.inputs[i])]);
+    return `${arg.name}: ${mlirType(arg)}${attributes}${names ? location(names[i]!) : ""}`;
+  });
   const declared = results.map((x, i) => `${mlirType(x)}${braced(sharded(x, placement?.outputs[i]))}`);
   return [
     `module @${identifier(name)} {`,
@@ -210,6 +263,8 @@ function functionText(
     "  }",
   ].join("\n");
 }
+
+const location = (name: string): string => (name === "" ? "" : ` loc(${JSON.stringify(name)})`);
 
 /** One value as MLIR writes it; non-finite floats as bits. */
 function literal(value: number | boolean, dtype: DType): string {

@@ -11,6 +11,7 @@ export { Client, type ClientOptions, configureDefaultClient, type Device, defaul
 export { type CompileOptions, encodeCompileOptions, type OptionValue } from "./compileOptions.ts";
 export { DeviceArray } from "./deviceArray.ts";
 export { canSerialize, Executable, type ExecuteOptions, type Execution, type MemoryStats } from "./executable.ts";
+export { withHloDump } from "./hloDump.ts";
 export { exitNow } from "./native.ts";
 export { type MatrixPeak, measureMatrixPeak, probeOneDnn } from "./peak.ts";
 export {

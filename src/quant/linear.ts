@@ -55,14 +55,11 @@ export function linear(x: Tensor, w: Tensor, site: Site): Tensor {
   }
   checkPrecision(site.precision);
   const rule = customVjp<[Tensor, Tensor], Tensor, Residuals>({
-    fwd: (x, w) => inGemm("fprop", site, () => forward(x, w, site)),
+    fwd: (x, w) => inPass("fprop", () => forward(x, w, site)),
     bwd: (residuals, dy) => reverse(residuals, dy, site),
   });
   return namedScope(site.module, () => rule(asTokens(x), w).reshape([...x.shape.slice(0, -1), w.shape[0]!]));
 }
-
-/** What a GEMM of the layer traces, its operations marked as such. */
-const inGemm = <T>(gemm: GemmName, { precision }: Site, f: () => T): T => inPass(gemm, f, gemmFormat(precision[gemm]));
 
 /** x [T, in], w [out, in] → y [T, out] */
 function forward(x: Tensor, w: Tensor, site: Site): { out: Tensor; residuals: Residuals } {
@@ -71,9 +68,13 @@ function forward(x: Tensor, w: Tensor, site: Site): { out: Tensor; residuals: Re
   const shared = sameValues(fprop.right, dgrad.right);
   const kept = shared ? named(weight) : weight;
   const left = prepare(x, { site, gemm: "fprop", operand: "left", contracted: 1 });
-  const out = product(left, kept, { contract: [1, 1], out: x.dtype });
+  const out = multiply("fprop", site, () => product(left, kept, { contract: [1, 1], out: x.dtype }));
   return { out, residuals: { x, w, ...(shared && { weight: kept }) } };
 }
+
+/** The product of a GEMM, its operations marked with the operands' format. */
+const multiply = (gemm: GemmName, { precision }: Site, f: () => Tensor): Tensor =>
+  inPass(gemm, f, gemmFormat(precision[gemm]));
 
 /** A quantized operand under the name by which remat policies keep it. */
 function named({ values, factor, parts }: Prepared): Prepared {
@@ -87,8 +88,8 @@ function named({ values, factor, parts }: Prepared): Prepared {
 
 function reverse({ x, w, weight }: Residuals, dy: Tensor, site: Site): [Tensor, Tensor] {
   return [
-    inGemm("dgrad", site, () => inputGradient(dy, { w, weight, dtype: x.dtype, site })),
-    inGemm("wgrad", site, () => weightGradient(dy, x, w.dtype, site)),
+    inPass("dgrad", () => inputGradient(dy, { w, weight, dtype: x.dtype, site })),
+    inPass("wgrad", () => weightGradient(dy, x, w.dtype, site)),
   ];
 }
 
@@ -103,14 +104,14 @@ interface InputGradient {
 function inputGradient(dy: Tensor, { w, weight, dtype, site }: InputGradient): Tensor {
   const left = prepare(dy, { site, gemm: "dgrad", operand: "left", contracted: 1 });
   const right = weight ?? prepare(w.astype(dtype), { site, gemm: "dgrad", operand: "right", contracted: 0 });
-  return product(left, right, { contract: [1, 0], out: dtype });
+  return multiply("dgrad", site, () => product(left, right, { contract: [1, 0], out: dtype }));
 }
 
 /** dW [out, in] = dyᵀ [out, T] · x [T, in] */
 function weightGradient(dy: Tensor, x: Tensor, dtype: DType, site: Site): Tensor {
   const left = prepare(dy, { site, gemm: "wgrad", operand: "left", contracted: 0 });
   const right = prepare(x, { site, gemm: "wgrad", operand: "right", contracted: 0 });
-  return product(left, right, { contract: [0, 0], out: dtype });
+  return multiply("wgrad", site, () => product(left, right, { contract: [0, 0], out: dtype }));
 }
 
 interface OperandPlace {
@@ -128,11 +129,13 @@ function prepare(x: Tensor, place: OperandPlace): Prepared {
   if (spec.element === "plain") return { values: x };
   const axis = contracted === 1 ? "row" : "col";
   const stream = (of: "left" | "right" | "signs") => streamAt(randomOf(place), { ...site, gemm, operand: of });
-  return quantizeOnce(spec.source === "fprop" ? asFpropReads(x, place) : x, spec, {
-    axis,
-    ...(rotation !== "none" && { rotation, ...(rotation.signs === "fresh" && { signs: stream("signs") }) }),
-    ...(isStochasticOperand(spec) && { draws: stream(operand) }),
-  });
+  return inPass(`${gemm}.quantize`, () =>
+    quantizeOnce(spec.source === "fprop" ? asFpropReads(x, place) : x, spec, {
+      axis,
+      ...(rotation !== "none" && { rotation, ...(rotation.signs === "fresh" && { signs: stream("signs") }) }),
+      ...(isStochasticOperand(spec) && { draws: stream(operand) }),
+    }),
+  );
 }
 
 /** The value that fprop's copy of x or W decodes to, float32. */

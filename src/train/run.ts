@@ -23,7 +23,7 @@ import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
 import { dataIdentity, provenanceOf, refuseOtherData } from "./runRecord.ts";
 import { initialState, type TrainState } from "./state.ts";
-import { makeTrainStep } from "./step.ts";
+import { makeTrainStep, stepOptions } from "./step.ts";
 import { noTrace, stepTrace } from "./stepTrace.ts";
 import type { StopRequest, StopSignal } from "./stop.ts";
 import { summarise } from "./summary.ts";
@@ -133,22 +133,9 @@ async function train(run: RunContext): Promise<RunOutcome> {
     peakFlopsPerSecond: peak.flopsPerSecond,
     precision: precisionLines(plan),
   });
-  const model: LlamaOptions = { config: plan.model, precision: plan.precision.precision };
-  const { optimizer, clippingThreshold, seeds, remat, microBatches, lossScale } = plan;
-  const settings = {
-    ...model,
-    ...(remat && { remat }),
-    ...(lossScale && { lossScale }),
-    optimizer,
-    clippingThreshold,
-    roundingSeed: seeds.rounding,
-    microBatches,
-  };
-  const step = jit(makeTrainStep(settings), {
-    donate: [0],
-    name: "train_step",
-    client,
-  });
+  const { config, precision, scanLayers = false } = stepOptions(plan);
+  const model: LlamaOptions = { config, precision, scanLayers };
+  const step = jit(makeTrainStep(stepOptions(plan)), { donate: [0], name: "train_step", client });
   const evaluator = makeEvaluator(model, client);
   const holder: StateHolder = { state: await firstState(run) };
   const trace = plan.profile ? stepTrace(plan.profile, done.step + 1, run.folder.trace) : noTrace;

@@ -5,6 +5,7 @@ import { full, namedScope, type Tensor } from "../core/index.ts";
 import type { LlamaConfig, LlamaOptions } from "../models/llama.ts";
 import { type AdamWSettings, adamw, clipByGlobalNorm, type LossScaleSettings, nextLossScale } from "../optim/index.ts";
 import { lossAndGradients } from "./gradients.ts";
+import type { RunPlan } from "./plan.ts";
 import type { TrainState } from "./state.ts";
 
 export interface StepOptions {
@@ -59,6 +60,24 @@ export interface StepResult {
 }
 
 export type TrainStep = (state: TrainState, batch: StepBatch, scalars: StepScalars) => StepResult;
+
+/** What a plan says about its step. */
+export function stepOptions(plan: RunPlan): StepOptions {
+  const { model, precision, remat, scanLayers = false, zLoss = 0, optimizer, lossScale } = plan;
+  const { clippingThreshold, seeds, microBatches } = plan;
+  return {
+    config: model,
+    precision: precision.precision,
+    ...(remat && { remat }),
+    scanLayers,
+    zLoss,
+    optimizer,
+    ...(lossScale && { lossScale }),
+    clippingThreshold,
+    roundingSeed: seeds.rounding,
+    microBatches,
+  };
+}
 
 export function makeTrainStep(options: StepOptions): TrainStep {
   const { config, precision, remat, clippingThreshold, roundingSeed, microBatches = 1 } = options;

@@ -1,0 +1,80 @@
+/** A plan's training step at every stage of its way, from the sizes alone: no weights, no data. */
+import { full, type Program, type Spec, spec, type Tensor, trace } from "../core/index.ts";
+import { jit } from "../jit/index.ts";
+import { type ListedOperation, listHlo, listProgram } from "../lower/index.ts";
+import { llamaSpecs } from "../models/hfMapping.ts";
+import { type LlamaParams, llamaLoss } from "../models/llama.ts";
+import { type Client, type MemoryStats, withHloDump } from "../pjrt/index.ts";
+import type { RunPlan } from "./plan.ts";
+import type { TrainState } from "./state.ts";
+import { makeTrainStep, type StepBatch, type StepScalars, stepOptions } from "./step.ts";
+
+/** What each stage shows, in the order in which a step goes through them. */
+export const stages = {
+  trace: "the loss of a batch as traced",
+  grad: "the whole step as a program: loss, backward pass, clipping, AdamW",
+  stablehlo: "the text that is handed to XLA",
+  hlo: "what XLA made of it, with the memory it needs",
+} as const;
+
+export type Stage = keyof typeof stages;
+
+export interface StageListing {
+  readonly operations: readonly ListedOperation[];
+  /** Of the compiled program. */
+  readonly memory?: MemoryStats;
+}
+
+export async function listStage(plan: RunPlan, stage: Stage, client?: Client): Promise<StageListing> {
+  if (stage === "trace") return { operations: listProgram(lossProgram(plan)) };
+  if (stage === "grad") return { operations: listProgram(stepProgram(plan)) };
+  const listing: ListedOperation[] = [];
+  const options = { donate: [0], name: "train_step", listing, ...(client && { client }) };
+  const step = makeTrainStep(stepOptions(plan));
+  if (stage === "stablehlo") {
+    await jit(step, options).lower(...stepSpecs(plan));
+    return { operations: listing };
+  }
+  const { result: memory, hlo } = await withHloDump(async (envOverrides) => {
+    const compiled = jit(step, { ...options, compileOptions: { envOverrides } });
+    const executable = await compiled.compile(...stepSpecs(plan));
+    const memory = executable.memoryStats();
+    compiled.dispose();
+    return memory;
+  });
+  return { operations: listHlo(hlo), memory };
+}
+
+/** The loss of one micro-batch: (params, batch, scalars) → its sum, its mean and the number of tokens. */
+export function lossProgram(plan: RunPlan): Program {
+  const { optimizer, lossScale, clippingThreshold, microBatches, roundingSeed: seed, ...model } = stepOptions(plan);
+  const loss = (params: LlamaParams, { tokens, targets }: StepBatch, step: Tensor) => {
+    const weights = full(tokens.shape, 1, "float32");
+    return llamaLoss(params, { tokens, targets, weights }, { ...model, random: { seed, step, microBatch: 0 } });
+  };
+  const [{ params }, , scalars] = stepSpecs(plan);
+  const tokens = spec([plan.batchSize, plan.sequenceLength], "int32");
+  return trace(loss, params, { tokens, targets: tokens }, scalars.step);
+}
+
+export function stepProgram(plan: RunPlan): Program {
+  return trace(makeTrainStep(stepOptions(plan)), ...stepSpecs(plan));
+}
+
+type SpecsOf<T> = { readonly [K in keyof T]-?: Spec };
+
+/** Shapes and dtypes of the step's arguments: state, batch, scalars. */
+export function stepSpecs(
+  plan: RunPlan,
+): [TrainState<Spec>, SpecsOf<Pick<StepBatch, "tokens" | "targets">>, SpecsOf<StepScalars>] {
+  const params = llamaSpecs(plan.model);
+  const tokens = spec([plan.microBatches * plan.batchSize, plan.sequenceLength], "int32");
+  const count = spec([], "int32");
+  const state = { params, optimizer: { count, mu: params, nu: params } };
+  const lossScale = { scale: spec([], "float32"), goodSteps: count };
+  return [
+    plan.lossScale ? { ...state, lossScale } : state,
+    { tokens, targets: tokens },
+    { learningRate: spec([], "float32"), step: spec([], "uint32") },
+  ];
+}
