@@ -57,6 +57,16 @@ describe("FLOPs of a Llama's step", () => {
     }
   });
 
+  it("of layers in a loop are those of each layer, which a filter finds by its number", async () => {
+    const plan = tinyPlan({ scanLayers: true });
+    const { operations } = await listStage(plan, "grad");
+    const { fprop, dgrad, wgrad } = flopsByPass(operations);
+    expect([fprop, dgrad, wgrad]).toEqual(Array(3).fill(linearFlops(plan)));
+    const [looped] = filterOperations(operations, { layer: "1.mlp.up:fprop", op: "dot" });
+    expect(looped).toMatchObject({ repeats: 2, scope: { path: "layers.0-1.mlp.up" } });
+    expect(filterOperations(operations, { layer: "2" })).toEqual([]);
+  });
+
   it("recomputed for the backward pass are told apart", async () => {
     const { recompute, fprop } = flopsByPass((await listStage(tinyPlan({ remat: {} }), "grad")).operations);
     expect(fprop).toBe(linearFlops(tinyPlan()));
