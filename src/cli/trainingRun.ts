@@ -82,6 +82,8 @@ export function planOf(config: Config): RunPlan {
     model: llamaConfig(config),
     precision: precisionPlan(config),
     ...(remat && { remat }),
+    scanLayers: compute.scanLayers,
+    zLoss: optimizer.zLossMultiplier,
     optimizer: adamwSettings(config),
     ...(lossScale && { lossScale }),
     schedule: optimizer.schedule,

@@ -1,5 +1,6 @@
 /** Settings as they were written to settings by key: names, spellings and values are checked, every mistake collected. */
 import { UserError } from "../base/errors.ts";
+import { refusedAttention } from "../models/attentionNames.ts";
 import { recipeByName } from "../quant/index.ts";
 import { isForeign, refusedElsewhere } from "./elsewhere.ts";
 import { type Field, fields } from "./fields.ts";
@@ -70,6 +71,7 @@ export function readSettings(given: Readonly<Record<string, unknown>>): ReadSett
 function checkedValue(field: Field, name: string, raw: unknown, as = `${name}=${showValue(raw)}`): unknown {
   const { key, kind, rule, choices } = field;
   if (key === "quantization") return checkedRecipe(String(translated(key, parseValue(name, raw, kind, rule))), as);
+  if (key === "attention") refuseAttention(unquoted(String(raw)), as);
   let value: unknown;
   try {
     value = translated(key, parseValue(name, raw, kind, rule));
@@ -81,6 +83,12 @@ function checkedValue(field: Field, name: string, raw: unknown, as = `${name}=${
   const hint = near === undefined ? "" : `; did you mean ${near}?`;
   const subject = as.startsWith(`${name}=`) ? "" : `${name}=${showValue(raw)} `;
   throw new UserError("E_VALUE", `${as}: ${subject}must be ${rule}${hint} (${field.group}: ${field.doc})`);
+}
+
+/** Kernels of other systems that do something else: refused with the reason. */
+function refuseAttention(kernel: string, as: string): void {
+  const reason = Object.hasOwn(refusedAttention, kernel) ? refusedAttention[kernel] : undefined;
+  if (reason !== undefined) throw new UserError("E_VALUE", `${as}: ${reason}; leave it out`);
 }
 
 function translated(key: SettingKey, value: string | number | boolean): string | number | boolean {

@@ -4,6 +4,7 @@
  * below its other keys. Then what is derived, and the rules between keys. All mistakes are told in one message.
  */
 import { refuseMistakes, UserError } from "../base/errors.ts";
+import { attentionNotes } from "../models/attentionNames.ts";
 import { type ModelSizes, modelSizes } from "../models/modelSizes.ts";
 import type { Schedule } from "../optim/index.ts";
 import { type CamelKeys, camelKeys } from "./camelCase.ts";
@@ -89,6 +90,7 @@ export function resolve(
     notes: [
       ...neutralNotes([base, filed, own]),
       ...plan.notes,
+      ...attentionNotes(settings.attention),
       ...scheduleNotes({ run: settings, optimizer: { schedule } }),
     ],
   });

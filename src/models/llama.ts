@@ -17,6 +17,14 @@ import {
   swiglu,
 } from "../nn/index.ts";
 import { type LinearPrecision, linear, type RandomKey } from "../quant/index.ts";
+import {
+  type LayerFunction,
+  type LayerPlace,
+  type LayerSegment,
+  layerSegments,
+  scannedLayers,
+  unrolledLayers,
+} from "./layerSegments.ts";
 
 export interface LlamaConfig {
   readonly numLayers: number;
@@ -79,6 +87,10 @@ export interface LlamaOptions {
   readonly random?: RandomKey;
   /** What a block keeps for the backward pass; absent: everything its reverse rules read. */
   readonly remat?: RematPolicy;
+  /** Run layers of equal precision as a scan, which compiles faster and gives the same bits; default: unrolled. */
+  readonly scanLayers?: boolean;
+  /** Weight of the z-loss, log²(Σ exp(logits)) of each token that counts; default 0. */
+  readonly zLoss?: number;
 }
 
 /** Shapes of every parameter. */
@@ -100,25 +112,46 @@ export function llamaShapes(config: LlamaConfig): LlamaTree<readonly number[]> {
   return { embed: [V, D], layers, norm: [D], ...(tieEmbeddings ? {} : { head: [V, D] }) };
 }
 
-/** The residual stream after the embedding and after each block, then the final norm: the last entry. */
+/** The residual stream after the embedding and after each block, then the final norm: the last entry. Always unrolled. */
 export function llamaStates(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor[] {
-  const { config } = options;
-  const { headDim, ropeTheta: theta, ropeScaling: scaling } = config;
+  const embedded = embedding(params, tokens, options);
+  const states = [embedded, ...unrolledLayers(params.layers, embedded, blocksOf(tokens, options))];
+  return [...states, finalNorm(states.at(-1)!, params, options)];
+}
+
+/** tokens [B, T] int32 → the hidden states that the head reads, [B, T, D] in the compute dtype. */
+export function llamaHidden(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor {
+  if (options.scanLayers !== true) return llamaStates(params, tokens, options).at(-1)!;
+  const segments = llamaSegments(options);
+  const x = scannedLayers(params.layers, embedding(params, tokens, options), blocksOf(tokens, options), segments);
+  return finalNorm(x, params, options);
+}
+
+/** The runs of blocks of equal precision, which scanned layers are scanned by. */
+export function llamaSegments({ config, precision }: LlamaOptions): LayerSegment[] {
+  return layerSegments(config.numLayers, (layer) => JSON.stringify(llamaModules.map((m) => precision(m, layer))));
+}
+
+const embedding = ({ embed }: LlamaParams, tokens: Tensor, { config }: LlamaOptions): Tensor =>
+  namedScope("embed", () => take(embed, tokens).astype(config.dtype));
+
+const finalNorm = (x: Tensor, { norm }: LlamaParams, { config }: LlamaOptions): Tensor =>
+  namedScope("norm", () => rmsNorm(x, norm, config.normEps));
+
+/** The block as a function, under the options' remat policy. */
+function blocksOf(tokens: Tensor, options: LlamaOptions): LayerFunction<LlamaBlock<Tensor>> {
+  const { headDim, ropeTheta: theta, ropeScaling: scaling } = options.config;
   const tables = namedScope("rope", () =>
     ropeTables(tokens.shape[1]!, { headDim, theta, ...(scaling && { scaling }) }),
   );
-  const states = [namedScope("embed", () => take(params.embed, tokens).astype(config.dtype))];
-  params.layers.forEach((block, layer) => {
-    const apply = (weights: LlamaBlock<Tensor>, x: Tensor) => llamaBlock(weights, x, { layer, tables, options });
-    const run = options.remat ? remat(apply, options.remat) : apply;
-    states.push(namedScope(`layers.${layer}`, () => run(block, states.at(-1)!)));
-  });
-  states.push(namedScope("norm", () => rmsNorm(states.at(-1)!, params.norm, config.normEps)));
-  return states;
+  return (block, x, place) => {
+    const apply = (block: LlamaBlock<Tensor>, x: Tensor) => llamaBlock(block, x, { place, tables, options });
+    return (options.remat ? remat(apply, options.remat) : apply)(block, x);
+  };
 }
 
 interface BlockContext {
-  readonly layer: number;
+  readonly place: LayerPlace;
   readonly tables: RopeTables;
   readonly options: LlamaOptions;
 }
@@ -167,16 +200,11 @@ const checkpointNames: Readonly<Record<LlamaModule, string>> = {
 };
 
 /** `linear` at a module of a layer, under its precision. */
-function projector({ layer, options: { precision, random } }: BlockContext) {
+function projector({ place: { layer, like }, options: { precision, random } }: BlockContext) {
   return (module: LlamaModule, x: Tensor, w: Tensor): Tensor => {
-    const y = linear(x, w, { module, layer, precision: precision(module, layer), ...(random && { random }) });
+    const y = linear(x, w, { module, layer, precision: precision(module, like), ...(random && { random }) });
     return checkpointName(y, checkpointNames[module]);
   };
-}
-
-/** tokens [B, T] int32 → the hidden states that the head reads, [B, T, D] in the compute dtype. */
-export function llamaHidden(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor {
-  return llamaStates(params, tokens, options).at(-1)!;
 }
 
 /** tokens [B, T] int32 → float32 logits [B, T, V]. The head multiplies in the compute dtype. */
@@ -198,7 +226,7 @@ export interface LlamaBatch {
 }
 
 export interface LlamaLoss {
-  /** Σ weight · nll / Σ weight in nats; 0 where nothing counts. */
+  /** Σ weight · (nll + z-loss) / Σ weight in nats; 0 where nothing counts. */
   readonly loss: Tensor;
   readonly lossSum: Tensor;
   readonly totalWeight: Tensor;
@@ -210,11 +238,12 @@ export function llamaLoss(
   { tokens, targets, weights }: LlamaBatch,
   options: LlamaOptions,
 ): LlamaLoss {
-  const { embDim } = options.config;
-  const hidden = llamaHidden(params, tokens, options).reshape([-1, embDim]);
+  const { config, zLoss = 0 } = options;
+  const hidden = llamaHidden(params, tokens, options).reshape([-1, config.embDim]);
   const head = params.head ?? params.embed;
   return namedScope("head", () => {
-    const sums = crossEntropy({ hidden, head, targets: targets.reshape([-1]), weights: weights.reshape([-1]) });
+    const rows = { targets: targets.reshape([-1]), weights: weights.reshape([-1]) };
+    const sums = crossEntropy({ hidden, head, ...rows, zLoss });
     return { loss: sums.lossSum.div(sums.totalWeight.max(1)), ...sums };
   });
 }

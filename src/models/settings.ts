@@ -1,6 +1,7 @@
 /** Settings of a model by their names on the command line: its sizes, and how its blocks are computed. */
 import { z } from "zod";
 import { whole, wholeOrDerived } from "../base/settingKinds.ts";
+import { attentionNames } from "./attentionNames.ts";
 import { modelNames } from "./modelSizes.ts";
 import { type RematPolicyName, rematPolicies } from "./rematPolicies.ts";
 
@@ -53,4 +54,12 @@ export const blockSettings = z.object({
     .enum(Object.keys(rematPolicies) as [RematPolicyName, ...RematPolicyName[]])
     .default("none")
     .describe("What the backward pass recomputes instead of keeping: none keeps all, full keeps block inputs only"),
+  scan_layers: z
+    .boolean()
+    .default(false)
+    .describe("Compile one block for each run of blocks of equal precision and loop over it; the same results"),
+  attention: z
+    .enum(attentionNames)
+    .default("autoselected")
+    .describe("Names of attention kernels elsewhere; here each runs the tiled attention, which never forms [B,H,T,T]"),
 });

@@ -17,10 +17,12 @@ export interface CrossEntropyInputs {
   readonly targets: Tensor;
   /** [M] float32: 1 for a token that counts, 0 for one that does not. */
   readonly weights: Tensor;
+  /** Weight of the z-loss, the square of a token's log-normaliser, which keeps logits from drifting; default 0. */
+  readonly zLoss?: number;
 }
 
 export interface CrossEntropy {
-  /** Σ weight · −log p(target), float32. */
+  /** Σ weight · (−log p(target) + zLoss · log²Σ exp(logits)), float32. */
   readonly lossSum: Tensor;
   /** Σ weight, float32. */
   readonly totalWeight: Tensor;
@@ -30,13 +32,13 @@ export interface CrossEntropy {
 const maxChunkBytes = 64 << 20;
 
 /** Sums, not means: totals of several batches can be added and divided once. */
-export function crossEntropy({ hidden, head, targets, weights }: CrossEntropyInputs): CrossEntropy {
+export function crossEntropy({ hidden, head, targets, weights, zLoss = 0 }: CrossEntropyInputs): CrossEntropy {
   const lossSum = customVjp({
     fwd: (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) => {
       const compute = head.astype(hidden.dtype);
       const chunks = chunkRanges(hidden.shape[0]!, head.shape[0]!).map(({ start, size }) => {
         const rows = (x: Tensor) => x.narrow(0, start, size);
-        return chunk(rows(hidden), compute, rows(targets), rows(weights));
+        return chunk({ hidden: rows(hidden), head: compute, targets: rows(targets), weights: rows(weights), zLoss });
       });
       const sum = (list: readonly Tensor[]) => list.reduce((a, b) => a.add(b));
       const residuals = {
@@ -65,18 +67,21 @@ function chunkRanges(numRows: number, vocabSize: number): { start: number; size:
 }
 
 /** hidden [m, D], head [V, D] in the compute dtype, targets and weights [m]. */
-function chunk(hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) {
+function chunk({ hidden, head, targets, weights, zLoss }: Required<CrossEntropyInputs>) {
   const logits = inPass("fprop", () => dot(hidden, head, { contract: [[1], [1]], out: "float32" }));
   const highest = logits.maxOver(1, { keepDims: true });
   const logSumExp = logits.sub(highest).exp().sum(1, { keepDims: true }).log().add(highest);
   const column = targets.expandDims(1);
   const weight = weights.expandDims(1);
-  const losses = logSumExp.sub(takeAlong(logits, column, 1));
+  const nll = logSumExp.sub(takeAlong(logits, column, 1));
+  const losses = zLoss === 0 ? nll : nll.add(logSumExp.mul(logSumExp).mul(zLoss));
   // A masked row must not turn an infinite loss into NaN: 0 · ∞.
   const counted = where(weight.gt(0), losses.mul(weight), zeros([], "float32"));
   const isTarget = iota(logits.shape, 1, "int32").eq(column);
   const probability = logits.sub(logSumExp).exp();
-  const dLogits = where(isTarget, probability.sub(1), probability).mul(weight).astype(hidden.dtype);
+  // d log²Z / d logit = 2 · log Z · p: only the p of the cross-entropy's p − [target] is larger.
+  const pulled = zLoss === 0 ? probability : probability.mul(logSumExp.mul(2 * zLoss).add(1));
+  const dLogits = where(isTarget, pulled.sub(1), pulled).mul(weight).astype(hidden.dtype);
   return {
     lossSum: counted.sum(),
     dHidden: inPass("dgrad", () => dot(dLogits, head, { contract: [[1], [0]], out: hidden.dtype })),

@@ -53,6 +53,12 @@ export const optimizerSettings = z.object({
   gradient_accumulation_steps: whole(1)
     .default(1)
     .describe("Micro-batches of per_device_batch_size sequences whose gradients are summed before an update"),
+  z_loss_multiplier: z
+    .number()
+    .min(0)
+    .max(1)
+    .default(0)
+    .describe("Weight of log²Σexp(logits) in training's loss; validation's loss is without it"),
   initial_loss_scale: z
     .number()
     .gt(0)

@@ -12,6 +12,10 @@ export interface RunPlan {
   readonly precision: PrecisionPlan;
   /** What a block keeps for the backward pass; absent: everything. */
   readonly remat?: RematPolicy;
+  /** Run blocks of equal precision as a scan. */
+  readonly scanLayers?: boolean;
+  /** Weight of the z-loss in training's loss; absent: 0. Validation's loss is the cross-entropy alone. */
+  readonly zLoss?: number;
   readonly optimizer: AdamWSettings;
   /** For float16; absent: the loss is not scaled. */
   readonly lossScale?: LossScaleSettings;

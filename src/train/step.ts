@@ -1,17 +1,13 @@
 /** One training step as a pure function of Tensors: loss, gradient, clipping, AdamW. It is compiled whole. */
-import type { RematPolicy } from "../autodiff/index.ts";
 import { invariant } from "../base/errors.ts";
 import { full, namedScope, type Tensor } from "../core/index.ts";
-import type { LlamaConfig, LlamaOptions } from "../models/llama.ts";
+import type { LlamaOptions } from "../models/llama.ts";
 import { type AdamWSettings, adamw, clipByGlobalNorm, type LossScaleSettings, nextLossScale } from "../optim/index.ts";
 import { lossAndGradients } from "./gradients.ts";
 import type { RunPlan } from "./plan.ts";
 import type { TrainState } from "./state.ts";
 
-export interface StepOptions {
-  readonly config: LlamaConfig;
-  readonly precision: LlamaOptions["precision"];
-  readonly remat?: RematPolicy;
+export interface StepOptions extends Omit<LlamaOptions, "random"> {
   readonly optimizer: AdamWSettings;
   /** For float16; the state then has a `lossScale`. */
   readonly lossScale?: LossScaleSettings;
@@ -80,14 +76,13 @@ export function stepOptions(plan: RunPlan): StepOptions {
 }
 
 export function makeTrainStep(options: StepOptions): TrainStep {
-  const { config, precision, remat, clippingThreshold, roundingSeed, microBatches = 1 } = options;
-  const optimizer = adamw(options.optimizer);
+  const { optimizer: adam, lossScale: scaling, clippingThreshold, roundingSeed, microBatches = 1, ...model } = options;
+  const optimizer = adamw(adam);
 
   return ({ params, optimizer: moments, lossScale }, batch, { learningRate, step }) => {
-    invariant((lossScale === undefined) === (options.lossScale === undefined), "loss scale of settings and of state");
+    invariant((lossScale === undefined) === (scaling === undefined), "loss scale of settings and of state");
     const { tokens, targets } = batch;
     const weights = batch.weights ?? full(tokens.shape, 1, "float32");
-    const model = { config, precision, ...(remat && { remat }) };
     const { loss, totalWeight, grads } = lossAndGradients(
       params,
       { tokens, targets, weights },
@@ -101,8 +96,8 @@ export function makeTrainStep(options: StepOptions): TrainStep {
       const next = optimizer.update({ grads: clipped.grads, state: moments, params, learningRate, finite });
       const state = { params: next.params, optimizer: next.state };
       const metrics = { loss, totalWeight, gradNorm: clipped.norm, finite, tensorNorms: clipped.tensorNorms };
-      if (lossScale === undefined || options.lossScale === undefined) return { state, metrics };
-      const nextScale = nextLossScale(options.lossScale, lossScale, { lossIsFinite, allFinite: finite });
+      if (lossScale === undefined || scaling === undefined) return { state, metrics };
+      const nextScale = nextLossScale(scaling, lossScale, { lossIsFinite, allFinite: finite });
       return { state: { ...state, lossScale: nextScale }, metrics: { ...metrics, lossScale: lossScale.scale } };
     });
   };

@@ -239,6 +239,18 @@ describe("precisionPlan", () => {
   });
 });
 
+describe("attention", () => {
+  it("says which attention runs where a kernel is named, and refuses what means something else", () => {
+    const { notes, keys } = resolve({}, { ...text, attention: "cudnn_flash_te" });
+    expect(notes).toEqual([expect.stringMatching(/^attention=cudnn_flash_te: Halfbyte's tiled causal attention/)]);
+    expect(keys.attention).toBe("cudnn_flash_te");
+    expect(code(() => resolve({}, { ...text, attention: "paged" }))).toMatch(
+      /^attention=paged: paged attention serves/,
+    );
+    expect(code(() => resolve({}, { ...text, attention: "fast" }))).toMatch(/attention=fast: must be one of/);
+  });
+});
+
 describe("notes", () => {
   it("say that a schedule ends before the run", () => {
     const config = resolve({}, { ...text, steps: 100, learning_rate_schedule_steps: 50 });

@@ -51,6 +51,7 @@ describe("showConfig", () => {
       adam_weight_decay=0.1
       gradient_clipping_threshold=1
       gradient_accumulation_steps=1
+      z_loss_multiplier=0
       # run
       run_name=
       base_output_directory=runs
@@ -73,6 +74,8 @@ describe("showConfig", () => {
       first_layers_bf16=0
       last_layers_bf16=0
       remat_policy=none
+      scan_layers=false
+      attention=autoselected
       "
     `);
     const lines = showConfig(config())

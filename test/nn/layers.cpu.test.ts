@@ -139,7 +139,7 @@ describe.each(["float32", "bfloat16"] as const)(
         expect(difference).toBeLessThan(dtype === "float32" ? 1e-5 : 0.03);
     });
 
-    it("the loss with its head, with masked rows, against a loss written out", async () => {
+    it.each([0, 0.05])("the loss with its head, masked rows and z-loss %d, against one written out", async (zLoss) => {
       const [M, D, V] = [20, 16, 40];
       const [hidden, head] = [random([M, D], dtype, 1), random([V, D], "float32", 2)];
       const targets = hostArray(
@@ -153,13 +153,15 @@ describe.each(["float32", "bfloat16"] as const)(
         Float32Array.from({ length: M }, (_, i) => (i % 3 === 0 ? 0 : 1)),
       );
       const fused = (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) =>
-        crossEntropy({ hidden, head, targets, weights }).lossSum;
+        crossEntropy({ hidden, head, targets, weights, zLoss }).lossSum;
       const plain = (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) => {
         const logits = dot(hidden, head.astype(hidden.dtype), { contract: [[1], [1]], out: "float32" });
-        const shifted = logits.sub(logits.maxOver(1, { keepDims: true }));
-        const logProbability = shifted.sub(shifted.exp().sum(1, { keepDims: true }).log());
-        const picked = where(iota(logits.shape, 1, "int32").eq(targets.expandDims(1)), logProbability, 0).sum(1);
-        return picked.mul(weights).sum().neg();
+        const highest = logits.maxOver(1, { keepDims: true });
+        const logSumExp = logits.sub(highest).exp().sum(1, { keepDims: true }).log().add(highest);
+        const isTarget = iota(logits.shape, 1, "int32").eq(targets.expandDims(1));
+        const nll = where(isTarget, logSumExp.sub(logits), 0).sum(1);
+        const squares = logSumExp.mul(logSumExp).sum(1).mul(zLoss);
+        return nll.add(squares).mul(weights).sum();
       };
       const gradients = (f: typeof fused) => (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) => {
         const { out, pullback } = vjp(
