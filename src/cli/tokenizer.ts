@@ -1,6 +1,8 @@
 /** `halfbyte tokenizer train`: learns a byte-level BPE from text files and writes it as a Hugging Face tokenizer. */
+import { accessSync, constants, mkdirSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
+import { reasonOf } from "../checkpoint/index.ts";
 import { parseValue } from "../config/index.ts";
 import {
   loadTokenizer,
@@ -21,6 +23,7 @@ export const command: Command = {
   help: `Usage: halfbyte tokenizer train dataset_path=PATH output=FOLDER [key=value …] [--json]
 
 Learns a byte-level BPE vocabulary and writes FOLDER/tokenizer.json, which Hugging Face's tools read too.
+Tokenizers of other models need no training: tokenizer_path of \`halfbyte train\` reads their tokenizer.json.
 
   dataset_path          a text file, a folder (its .txt and .md files), or a pattern such as 'books/**/*.txt'
   output                the folder to write
@@ -50,6 +53,7 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
     }
 
     const { train } = splitFiles({ datasetPath, evalDatasetPath: "", validationFraction });
+    makeOutput(output);
     const start = performance.now();
     const progress = progressLine();
     const model = await trainBpe(texts(train), vocabSize, {
@@ -91,6 +95,19 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
 
 async function* texts(files: readonly TextFile[]): AsyncGenerator<string> {
   for await (const { text } of readTextParts(files)) yield text;
+}
+
+/** Makes the folder before an hour of work is done for it. */
+function makeOutput(output: string): void {
+  try {
+    mkdirSync(output, { recursive: true });
+    accessSync(output, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new UserError(
+      "E_OUTPUT",
+      `output=${output}: no folder can be written there (${reasonOf(error)}); choose another`,
+    );
+  }
 }
 
 function required(settings: Readonly<Record<string, string>>, key: string): string {

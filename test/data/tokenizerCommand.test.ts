@@ -48,6 +48,13 @@ describe("halfbyte tokenizer train", () => {
     expect(printed).toContain("fewer than vocab_size=1000");
   });
 
+  it("refuses an output that is a file before it learns anything", async () => {
+    const folder = books();
+    const args = ["train", `dataset_path=${folder}`, `output=${join(folder, "1.txt")}`];
+    await expect(command.run(args)).rejects.toThrow(/^output=.*1\.txt: no folder can be written there \(/);
+    await expect(command.run(args)).rejects.toMatchObject({ code: "E_OUTPUT" });
+  });
+
   it.each([
     [[], "what to do is missing"],
     [["trian"], 'did you mean "train"?'],
