@@ -2,15 +2,25 @@
  * XLA's CPU backend: contractions as calls of the oneDNN matmul that the plugin contains. It takes bfloat16 operands with
  * either transposed, sums in float32 and rounds once in its epilogue, and reaches the machine's matrix rate where the
  * plain forms do not (docs/performance.md). The call is not a documented interface: `pjrt` probes it before this table is
- * used, and without it every contraction keeps its common form.
+ * used. Without it, and where XLA's partitioner splits the program, contractions stay dots, in the form whose kernel is
+ * fast: bfloat16 operands, float32 result, the left operand contracted along its last dim.
  */
 import { type Emitted, type Emitter, type Spec, sizeOf } from "../core/index.ts";
-import { type DotParams, dotOp, freeDims } from "../core/ops/dot.ts";
+import { type DotParams, dotOp, emitDot, freeDims } from "../core/ops/dot.ts";
+import { i64s } from "../core/ops/shape.ts";
 import type { LoweringTable } from "./stablehlo.ts";
 
 /** The CPU's table. `oneDnn`: whether the plugin's oneDNN call is there and right. */
 export function cpuLowering({ oneDnn }: { oneDnn: boolean }): LoweringTable {
-  return new Map(oneDnn ? [[dotOp, (e, [a, b], params, [out]) => matmulCall(e, a!, b!, params, out!)]] : []);
+  return new Map([
+    [
+      dotOp,
+      (e, [a, b], params, [out]) =>
+        // The partitioner can't split a library call: it would gather both operands on every device.
+        (oneDnn && !e.partitioned ? matmulCall(e, a!, b!, params, out!) : undefined) ??
+        rowMajorDot(e, a!, b!, params, out!),
+    ],
+  ]);
 }
 
 /** An operand as batches of a matrix, rows first; "transposed" where its contracted dims come before its free dims. */
@@ -35,8 +45,6 @@ function asMatrix(x: Spec, params: DotParams, side: 0 | 1): Matrix | undefined {
 /** Declines (undefined) what the call cannot do or does no better. */
 function matmulCall(e: Emitter, a: Emitted, b: Emitted, params: DotParams, out: Spec): Emitted[] | undefined {
   const [left, right] = [asMatrix(a, params, 0), asMatrix(b, params, 1)];
-  // XLA's partitioner can't split a library call: it would gather both operands on every device.
-  if (e.partitioned) return undefined;
   const fits = a.dtype === "bfloat16" && (out.dtype === "bfloat16" || out.dtype === "float32");
   if (!fits || left === undefined || right === undefined) return undefined;
   const { batch, inner } = left;
@@ -70,4 +78,31 @@ function matmulCall(e: Emitter, a: Emitted, b: Emitted, params: DotParams, out: 
 function reshaped(e: Emitter, x: Emitted, shape: readonly number[]): Emitted {
   const same = x.shape.length === shape.length && x.shape.every((n, i) => n === shape[i]);
   return same ? x : e.op("stablehlo.reshape", [x], [{ shape, dtype: x.dtype }])[0]!;
+}
+
+/** Rows that are moved together; XLA undoes a plain transpose by contracting the first dim after all. */
+const tile = 16;
+
+/**
+ * A contraction of the left operand's first dim as one of its last, after moving tiles of 16 rows: twice as fast, for
+ * weight gradients and those of attention. How a dim is split over devices survives where tiles divide each part.
+ */
+function rowMajorDot(e: Emitter, a: Emitted, b: Emitted, params: DotParams, out: Spec): Emitted[] | undefined {
+  const [left, contract] = [asMatrix(a, params, 0), params.contract];
+  if (a.dtype !== "bfloat16" || !left?.transposed || contract[0].length !== 1) return undefined;
+  const { inner, free } = left;
+  if (inner % tile !== 0 || free < tile || sizeOf(freeDims(b, params, 1).map((dim) => b.shape[dim]!)) < tile)
+    return undefined;
+  const at = contract[0][0]!;
+  const [lead, rest] = [a.shape.slice(0, at), a.shape.slice(at + 1)];
+  const tiled = reshaped(e, a, [...lead, inner / tile, tile, ...rest]);
+  const order = [...lead.keys(), ...[...rest.keys()].map((i) => at + 2 + i), at, at + 1];
+  const [moved] = e.op(
+    "stablehlo.transpose",
+    [tiled],
+    [{ shape: order.map((dim) => tiled.shape[dim]!), dtype: a.dtype }],
+    { permutation: i64s(order) },
+  );
+  const rows = reshaped(e, moved!, [...lead, ...rest, inner]);
+  return [emitDot(e, rows, b, { ...params, contract: [[rows.shape.length - 1], contract[1]] }, out)];
 }

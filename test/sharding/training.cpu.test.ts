@@ -12,7 +12,7 @@ import { initialState, type TrainState } from "../../src/train/state.ts";
 import { makeTrainStep, type StepBatch, type StepScalars, type TrainStep } from "../../src/train/step.ts";
 import { fetchAndFree } from "../fetchAndFree.ts";
 import { tinyModel, tinyPlan } from "../train/tinyRun.ts";
-import { clientOf } from "./devices.ts";
+import { clientOf, collectivesIn } from "./devices.ts";
 
 const model = { ...tinyModel, numLayers: 1 };
 const { train } = syntheticBatches(model.vocabSize, { batchSize: 4, windowLength: 32 }, 0);
@@ -90,19 +90,23 @@ describe.each([
   const one = compile(f, 1);
 
   it.each([
-    ["data parallel on 2 devices", 2, dataParallel(2)],
-    ["fully sharded on 4 devices", 4, fullySharded(4)],
-  ] as const)("%s: from each state the loss and the gradient norm are one device's", async (_, devices, spread) => {
-    const many = compile(f, devices, spread);
-    let state = start;
-    for (let number = 1; number <= steps; number++) {
-      const [wanted, got] = [await run(one, state, number), await run(many, state, number)];
-      expect(got.metrics.finite).toEqual(wanted.metrics.finite);
-      expect(relative(got.metrics.loss, wanted.metrics.loss)).toBeLessThan(1e-5);
-      expect(relative(got.metrics.gradNorm, wanted.metrics.gradNorm)).toBeLessThan(1e-5);
-      state = wanted.state;
-    }
-  });
+    ["data parallel on 2 devices", 2, dataParallel(2), ["all-reduce"]],
+    ["fully sharded on 4 devices", 4, fullySharded(4), ["all-gather", "all-reduce"]],
+  ] as const)(
+    "%s: from each state the loss and the gradient norm are one device's",
+    async (_, devices, spread, exchanged) => {
+      const many = compile(f, devices, spread);
+      expect(collectivesIn(await many.compile(start, batchOf(1), scalarsOf(1)))).toEqual(exchanged);
+      let state = start;
+      for (let number = 1; number <= steps; number++) {
+        const [wanted, got] = [await run(one, state, number), await run(many, state, number)];
+        expect(got.metrics.finite).toEqual(wanted.metrics.finite);
+        expect(relative(got.metrics.loss, wanted.metrics.loss)).toBeLessThan(1e-5);
+        expect(relative(got.metrics.gradNorm, wanted.metrics.gradNorm)).toBeLessThan(1e-5);
+        state = wanted.state;
+      }
+    },
+  );
 });
 
 describe("float32", () => {
