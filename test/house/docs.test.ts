@@ -20,10 +20,12 @@ function wordsOf(line: string): string[] {
   return words.filter((word) => !word.startsWith("#")).map((word) => word.replace(/['"]/g, ""));
 }
 
-/** Lines of fenced blocks that start Halfbyte, without its name. */
+/** Lines of code blocks, fenced or indented, that start Halfbyte, without its name. */
 function commandsIn(page: string): string[][] {
-  const fenced = [...read(page).matchAll(/^```\w*\n([\s\S]*?)^```/gm)].map(([, block]) => block!);
-  return fenced
+  const text = read(page);
+  const fenced = [...text.matchAll(/^```\w*\n([\s\S]*?)^```/gm)].map(([, block]) => block!);
+  const indented = text.match(/^ {4}(?:bin\/)?halfbyte [^─\n]*$/gm) ?? [];
+  return [...fenced, ...indented]
     .flatMap((block) => block.replaceAll("\\\n", " ").split("\n"))
     .map(wordsOf)
     .filter(([program]) => program === "halfbyte" || program === "bin/halfbyte")
@@ -40,7 +42,9 @@ describe("the documentation", () => {
   it.each(typed)("has a command that can be typed in $page: $line", async ({ words: [name = "", ...args] }) => {
     const entry = commands.find((command) => command.name === name);
     expect(entry, `halfbyte ${name}`).toBeDefined();
-    const { settings, words } = parseArguments(args, { maxWords: args.length, flags: ["demo"] });
+    // A file that the page speaks of is not there.
+    const { settings: all, words } = parseArguments(args, { maxWords: args.length, flags: ["demo"] });
+    const { config: _, ...settings } = all;
     if (name === "train") await configOf(words[0], settings);
     if (name === "explain") for (const key of words) expect(explainKey(key)).toBeTruthy();
     if (name === "config" && words[0] === "show") await configOf(words[1], settings, { draft: true });
