@@ -88,6 +88,7 @@ export {
   where,
   zeros,
 } from "./core/index.ts";
+export { type Batch, syntheticBatches } from "./data/index.ts";
 export {
   type Argument,
   type Compiled,
@@ -113,7 +114,14 @@ export {
   llamaLoss,
 } from "./models/llama.ts";
 export { causalAttention, crossEntropy, dropout, rmsNorm, rope, ropeTables, swiglu } from "./nn/index.ts";
-export { type AdamWSettings, adamw, clipByGlobalNorm, learningRate, makeSchedule } from "./optim/index.ts";
+export {
+  type AdamWSettings,
+  type AdamWState,
+  adamw,
+  clipByGlobalNorm,
+  learningRate,
+  makeSchedule,
+} from "./optim/index.ts";
 export { Client, configureDefaultClient, DeviceArray, defaultClient, put } from "./pjrt/index.ts";
 export { type Preset, presets, type UserPreset } from "./presets/index.ts";
 export {
@@ -147,3 +155,4 @@ export {
   withSharding,
 } from "./sharding/index.ts";
 export { OutOfMemoryError, TooLargeError } from "./train/outOfMemory.ts";
+export { initialState, type TrainState } from "./train/state.ts";
