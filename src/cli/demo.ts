@@ -24,6 +24,7 @@ import type { Command } from "./command.ts";
 import { demoTextFolder } from "./demoText.ts";
 import { type ProgressLine, progressLine } from "./progressLine.ts";
 import { drawLosses } from "./runReport.ts";
+import { settingsOf } from "./settings.ts";
 import { prepareRun, writeRunFolder } from "./trainingRun.ts";
 
 /** Keys that concern the quantized run alone. */
@@ -72,7 +73,8 @@ Example: halfbyte demo
     const begin = performance.now();
     const progress = progressLine();
 
-    const asked = readSettings(settings);
+    const { source, own } = await settingsOf(undefined, settings);
+    const asked = readSettings({ ...source.file?.settings, ...own });
     refuseMistakes(asked.mistakes, "things are wrong");
     const runs = await configureRuns(asked.settings, say, progress);
     const base = runs[0]!.config.run.baseOutputDirectory;

@@ -21,8 +21,16 @@ export async function settingsSource(word: string): Promise<SettingsSource> {
   if (isPreset(word)) return { preset: presetByName(word) };
   if (presetModules.includes(extname(word))) return { preset: await readPreset(word, presets) };
   if (extname(word) === ".json") return { file: readSettingsFile(word) };
+  if ([".yml", ".yaml"].includes(extname(word))) {
+    throw new UserError(
+      "E_CONFIG",
+      `${word}: YAML is not read; leave out MaxText's base.yml, whose defaults are not ours, and write other settings as .json`,
+    );
+  }
   const ofRun = join(word, "config.json");
-  return existsSync(ofRun) ? { file: readSettingsFile(ofRun) } : { preset: presetByName(word) };
+  if (existsSync(ofRun)) return { file: readSettingsFile(ofRun) };
+  if (word.includes("/")) throw new UserError("E_CONFIG", `${word} is no folder of a run: it has no config.json`);
+  return { preset: presetByName(word) };
 }
 
 /** The configuration of a command line: PRESET, `config=FILE` and the other settings. @throws UserError */

@@ -148,6 +148,8 @@ describe("halfbyte config", () => {
       'unknown preset "demmo"; did you mean "demo"?',
     );
     expect(await refused(["config"])).toContain("known are show and diff");
+    expect(await refused(["train", "configs/base.yml"])).toContain("YAML is not read; leave out MaxText's base.yml");
+    expect(await refused(["train", "runs/none"])).toContain("runs/none is no folder of a run: it has no config.json");
   });
 });
 

@@ -1,6 +1,8 @@
 /** Keys and values as MaxText and Megatron Bridge write them, and mistakes told together. */
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { llamaConfig, resolve } from "../../src/config/index.ts";
+import { UserError } from "../../src/base/errors.ts";
+import { llamaConfig, resolve, settableNames } from "../../src/config/index.ts";
 import { learningRate } from "../../src/optim/index.ts";
 import { llama3_8b } from "../../src/presets/index.ts";
 import { countParameters } from "../../src/train/plan.ts";
@@ -196,6 +198,57 @@ describe("mistakes", () => {
         "  num_query_heads=3 is no multiple of num_kv_heads=4: each KV head serves equally many heads",
       ].join("\n"),
     );
+  });
+
+  it("are all the user's, whatever is written", () => {
+    const word = fc.constantFrom(
+      "1",
+      "0",
+      "-1",
+      "True",
+      "'x'",
+      "",
+      "1e-4",
+      "cosine",
+      "wsd",
+      "nvfp4",
+      "text",
+      "float16",
+      "16",
+    );
+    const value = fc.oneof(
+      word,
+      fc.string(),
+      fc.double(),
+      fc.integer(),
+      fc.boolean(),
+      fc.constant(null),
+      fc.array(word),
+    );
+    const name = fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...settableNames()) }, fc.string());
+    const written = fc.dictionary(name, value, { maxKeys: 8 });
+    fc.assert(
+      fc.property(written, written, written, (preset, file, overrides) => {
+        try {
+          const config = resolve(preset as object, overrides, { file: { name: "f", settings: file }, draft: true });
+          expect(resolve(config.keys, {}, { draft: true }).keys).toEqual(config.keys);
+        } catch (error) {
+          expect(error).toBeInstanceOf(UserError);
+        }
+      }),
+      { numRuns: 400 },
+    );
+    // Mistakes are the rule above; of single keys many are right.
+    for (const key of settableNames()) {
+      for (const one of fc.sample(value, 20)) {
+        try {
+          const config = resolve({ dataset_type: "synthetic" }, { [key]: one });
+          expect(resolve(config.keys).keys).toEqual(config.keys);
+        } catch (error) {
+          expect(error).toBeInstanceOf(UserError);
+        }
+      }
+    }
   });
 
   it("of a file are told with its name, effects by what it says itself", () => {
