@@ -76,7 +76,6 @@ export const foreignKeys: Readonly<Record<string, ForeignKey>> = {
   metrics_file: only("", "every step is in events.jsonl of the run's folder: leave it out"),
   enable_goodput_recording: off("there is none: leave it out"),
   monitor_goodput: off("there is none: leave it out"),
-  profiler: only("", "no profiler is built in yet: leave it out"),
   reuse_example_batch: { neutral: ["0", "false"], reason: "every step has a batch of its own: leave it out" },
   compile_topology: only("", "programs are compiled for the device they run on: leave it out"),
 };

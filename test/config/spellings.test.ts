@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
-import { llamaConfig, resolve, settableNames } from "../../src/config/index.ts";
+import { foreignKeys, knownKey, llamaConfig, resolve, settableNames } from "../../src/config/index.ts";
 import { learningRate } from "../../src/optim/index.ts";
 import { llama3_8b } from "../../src/presets/index.ts";
 import { countParameters } from "../../src/train/plan.ts";
@@ -89,6 +89,12 @@ describe("MaxText's spellings", () => {
     ],
   ])("are refused by name with what to do: %o", (overrides, message) => {
     expect(refusal({ ...synthetic, ...overrides })).toContain(message);
+  });
+});
+
+describe("keys that are only known from MaxText", () => {
+  it("are no settings", () => {
+    expect(Object.keys(foreignKeys).filter((name) => knownKey(name) !== undefined)).toEqual([]);
   });
 });
 

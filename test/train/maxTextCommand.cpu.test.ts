@@ -92,6 +92,7 @@ describe("MaxText's command", () => {
   it("is told all at once what it asks for that is not there", async () => {
     const { exitCode, stderr } = await train(temporaryFolder(), {
       ici_fsdp_parallelism: "8",
+      profiler: "nsys",
       dcn_data_parallelism: "2",
       async_checkpointing: "true",
       dataset_type: "tfds",
@@ -101,10 +102,13 @@ describe("MaxText's command", () => {
     });
     expect(exitCode).toBe(2);
     expect(stderr.trimEnd().split("\n")).toEqual([
-      "halfbyte: 6 things are wrong:",
+      "halfbyte: 7 things are wrong:",
       expect.stringMatching(/^ {2}dataset_type=tfds: must be one of text, synthetic \(data: /),
       "  dcn_data_parallelism=2: a run uses one device so far: set 1 or leave it out",
       "  ici_fsdp_parallelism=8: a run uses one device so far: set 1 or leave it out",
+      expect.stringMatching(
+        /^ {2}profiler=nsys: must be .*xplane and nsys look inside XLA and the driver, which is not built/,
+      ),
       '  quantization=te_nvfp4_no_rth: unknown recipe "te_nvfp4_no_rth". Did you mean "te_nvfp4_no_rht"?',
       "  async_checkpointing=true: checkpoints are written between two steps: leave it out",
       expect.stringMatching(
