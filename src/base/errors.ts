@@ -19,7 +19,7 @@ export function refuseMistakes(mistakes: readonly UserError[], what: string): vo
   const [first, ...others] = mistakes;
   if (first === undefined) return;
   if (others.length === 0) throw first;
-  const list = mistakes.map(({ message }) => `  ${message}`);
+  const list = mistakes.map(({ message }) => `  ${message.replaceAll("\n", "\n  ")}`);
   throw new UserError("E_SETTINGS", `${mistakes.length} ${what}:\n${list.join("\n")}`);
 }
 

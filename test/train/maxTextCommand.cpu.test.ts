@@ -80,12 +80,12 @@ describe("MaxText's command", () => {
     const { exitCode, stdout, stderr } = await train(folder);
     expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
     expect(stderr).toMatch(
-      /^halfbyte: 8030261248 parameters need 119\.7 GB for weights, gradients and moments; this machine has [^\n]*\n$/,
+      /^halfbyte: 8,030,261,248 parameters need 128\.5 GB for their state; [^\n]*The largest buffers:\n/,
     );
     const onGpu = await train(folder, { hardware: "gpu" });
     expect(onGpu.exitCode).toBe(2);
     expect(onGpu.stderr).toMatch(
-      /^halfbyte: 2 things are wrong:\n {2}hardware=gpu: the PJRT plugin runs on cpu; set HALFBYTE_PJRT_PLUGIN to the path of a CUDA plugin, or set hardware=cpu\n {2}8030261248 parameters/,
+      /^halfbyte: 2 things are wrong:\n {2}hardware=gpu: the PJRT plugin runs on cpu; set HALFBYTE_PJRT_PLUGIN to the path of a CUDA plugin, or set hardware=cpu\n {2}8,030,261,248 parameters need [^\n]*\n {4}64\.2 GB {2}optimizer moments/,
     );
   });
 
