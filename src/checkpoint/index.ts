@@ -12,6 +12,7 @@ export {
   reasonOf,
   refuseRunFolder,
   runFolder,
+  runOwner,
   writing,
 } from "./runFolder.ts";
 export { openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";

@@ -53,15 +53,16 @@ export function makeRunFolder({ path }: RunFolder): void {
  * Keeps other processes out of a run's folder until the returned function is called or this process ends: a file with
  * its number, which counts as long as there is such a process. @throws UserError where another process has the run
  */
-export function lockRun({ path }: RunFolder): () => void {
-  const file = join(path, "run.lock");
+export function lockRun(folder: RunFolder): () => void {
+  const { path } = folder;
+  const file = lockFile(folder);
   const claim = () => writeFileSync(file, String(process.pid), { flag: "wx" });
   try {
     writing(file, claim);
   } catch (error) {
     if (((error as Error).cause as NodeJS.ErrnoException | undefined)?.code !== "EEXIST") throw error;
-    const owner = Number(readFileSync(file, "utf8"));
-    if (owner !== process.pid && isAlive(owner)) {
+    const owner = runOwner(folder);
+    if (owner !== undefined && owner !== process.pid) {
       throw new UserError(
         "E_RUN_IN_USE",
         `${path} is in use by process ${owner}: wait for it, or choose another run_name`,
@@ -72,6 +73,18 @@ export function lockRun({ path }: RunFolder): () => void {
   }
   return () => rmSync(file, { force: true });
 }
+
+/** The process that has the run, or undefined where none has. */
+export function runOwner(folder: RunFolder): number | undefined {
+  try {
+    const owner = Number(readFileSync(lockFile(folder), "utf8"));
+    return isAlive(owner) ? owner : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+const lockFile = ({ path }: RunFolder): string => join(path, "run.lock");
 
 function isAlive(pid: number): boolean {
   if (!Number.isInteger(pid) || pid <= 0) return false;

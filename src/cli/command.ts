@@ -41,6 +41,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./train.ts")).command,
   },
   {
+    name: "watch",
+    summary: "show a run while it goes, from another terminal",
+    load: async () => (await import("./watch.ts")).command,
+  },
+  {
     name: "tokenizer",
     summary: "train a byte-level BPE tokenizer on text files",
     load: async () => (await import("./tokenizer.ts")).command,

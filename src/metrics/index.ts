@@ -16,6 +16,7 @@ export {
   readEvents,
   type Timed,
 } from "./events.ts";
+export { type FollowOptions, followEvents } from "./followEvents.ts";
 export { type EvalRecord, evalLine, type StepRecord, stepLine, stepRecord } from "./stepLine.ts";
 export { type SvgChartOptions, svgChart } from "./svgChart.ts";
 export { type TerminalChartOptions, terminalAbilities, terminalChart } from "./terminalChart.ts";
