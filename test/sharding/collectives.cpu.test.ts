@@ -1,8 +1,10 @@
 /** Collectives compiled against interpreted, by property over the dtypes, on meshes of one and two axes. */
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
-import { hostArray, interpret, type Mesh } from "../../src/core/index.ts";
+import { hostArray, interpret, type Mesh, trace } from "../../src/core/index.ts";
 import { jit } from "../../src/jit/index.ts";
 import { mesh, meshSize, showMesh } from "../../src/sharding/index.ts";
+import { operationsIn } from "../core/properties/families.ts";
 import { differencesOf } from "../core/properties/opCase.ts";
 import { fetchAndFree } from "../fetchAndFree.ts";
 import { collectiveCases, positions } from "./collectiveCases.ts";
@@ -15,6 +17,16 @@ const places: readonly (readonly [Mesh, string])[] = [
   [mesh({ data: 2, model: 2 }), "data"],
   [mesh({ data: 2, model: 2 }), "model"],
 ];
+
+it("all collectives are tried", () => {
+  const cases = collectiveCases(mesh({ data: 2 }), "data");
+  const used = cases.flatMap(({ f, inputs }) => operationsIn(trace(f, ...inputs))).map(({ name }) => name);
+  const source = readFileSync(new URL("../../src/sharding/collectives.ts", import.meta.url), "utf8");
+  const defined = [...source.matchAll(/\bname: "(\w+)"/g)].map(([, name]) => name!);
+  expect(defined).toHaveLength(6);
+  // Positions have a test of their own.
+  expect(defined.filter((name) => !used.includes(name))).toEqual(["axis_index"]);
+});
 
 describe.each(places.map(([on, axis]) => ({ on, axis, name: showMesh(on) })))(
   "along $axis of $name",

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { grad } from "../../src/autodiff/index.ts";
 import { dot, hostArray, type Shape, sizeOf, spec, type Tensor } from "../../src/core/index.ts";
 import { disposeTree, fetchTree, jit, putTree, reshard } from "../../src/jit/index.ts";
 import { put } from "../../src/pjrt/index.ts";
@@ -65,10 +66,29 @@ describe.each([1, 2, 4])("a function on a mesh of %i devices", (devices) => {
 
   it("constrains a value inside, and its cotangent", async () => {
     const f = (x: Tensor) => withSharding(x.mul(2), data, partition(null, "data")).add(1);
-    const compiled = jit(f, { client, mesh: data, inShardings: [partition("data")], outShardings: partition("data") });
+    const rows = partition("data");
+    const compiled = jit(f, { client, mesh: data, inShardings: [rows], outShardings: rows });
     expect((await compiled.lower(spec([8, 16], "float32"))).stablehlo).toContain("sdy.sharding_constraint");
     expect((await fetchAndFree(compiled(x))).data).toEqual((x.data as Float32Array).map((v) => 2 * v + 1));
-    compiled.dispose();
+    const slope = jit(
+      grad((x: Tensor) => f(x).mul(x).sum()),
+      { client, mesh: data, inShardings: [rows] },
+    );
+    expect((await slope.lower(x)).stablehlo.match(/sdy\.sharding_constraint/g)).toHaveLength(2);
+    expect((await fetchAndFree(slope(x))).data).toEqual((x.data as Float32Array).map((v) => 4 * v + 1));
+    for (const each of [compiled, slope]) each.dispose();
+  });
+
+  it("runs two programs that exchange in turns, none waited for", async () => {
+    const sharded = { client, mesh: data, inShardings: [partition("data")] };
+    const up = jit((x: Tensor) => x.sum(0), { ...sharded, outShardings: replicated });
+    const down = jit((x: Tensor) => x.maxOver(1), { ...sharded, outShardings: replicated });
+    const held = put(x, client, { mesh: data, partition: partition("data") });
+    const results = await Promise.all(Array.from({ length: 60 }, (_, i) => (i % 2 === 0 ? up : down)(held)));
+    const values = await fetchTree(results);
+    values.forEach((value, i) => expect(value).toEqual(values[i % 2]));
+    disposeTree([held, results]);
+    for (const each of [up, down]) each.dispose();
   });
 
   it("moves arrays between shardings", async () => {
