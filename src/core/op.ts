@@ -87,7 +87,7 @@ export interface Op<P> {
 // biome-ignore lint/suspicious/noExplicitAny: equations of all operations share lists; each op's own params type holds inside its rules.
 export type AnyOp = Op<any>;
 
-/** One applied operation. Only a scan's reverse rule changes one: it appends outputs (the residuals it needs). */
+/** One applied operation. Only reverse rules of operations with a body change one: they append outputs (the residuals they need). */
 export interface Eqn {
   /** Order of tracing: inputs always have smaller numbers. */
   readonly id: number;
