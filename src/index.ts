@@ -37,6 +37,8 @@ export {
   dtypes,
   dynamicSlice,
   dynamicUpdateSlice,
+  type EinsumOptions,
+  einsum,
   foldIn,
   full,
   type GatherOptions,
@@ -113,7 +115,21 @@ export {
   llamaLogits,
   llamaLoss,
 } from "./models/llama.ts";
-export { causalAttention, crossEntropy, dropout, rmsNorm, rope, ropeTables, swiglu } from "./nn/index.ts";
+export {
+  causalAttention,
+  crossEntropy,
+  dropout,
+  gelu,
+  geluTanh,
+  logSoftmax,
+  logSumExp,
+  rmsNorm,
+  rope,
+  ropeTables,
+  silu,
+  softmax,
+  swiglu,
+} from "./nn/index.ts";
 export {
   type AdamWSettings,
   type AdamWState,

@@ -32,6 +32,7 @@ export { type CumulativeOptions, cummax, cumprod, cumsum } from "./ops/cumulativ
 export { type CustomCallOptions, customCall } from "./ops/customCall.ts";
 export { type DotOptions, dot } from "./ops/dot.ts";
 export { dynamicSlice, dynamicUpdateSlice } from "./ops/dynamicSlice.ts";
+export { type EinsumOptions, einsum } from "./ops/einsum.ts";
 export {
   type GatherOptions,
   gather,

@@ -150,6 +150,10 @@ export class Tensor implements Spec {
   sigmoid(): Tensor {
     return elementwise.sigmoid(this);
   }
+  /** The error function. */
+  erf(): Tensor {
+    return elementwise.erf(this);
+  }
   sin(): Tensor {
     return elementwise.sin(this);
   }

@@ -2,6 +2,7 @@
  * Layers as plain functions of Tensors. In: activations and weights. Out: activations. A new layer is a file here; what
  * multiplies by a weight goes through `linear` of `quant`, so that recipes apply to it.
  */
+export { gelu, geluTanh, silu } from "./activations.ts";
 export { type AttentionInputs, type AttentionTiles, causalAttention } from "./attention.ts";
 export { type CrossEntropy, type CrossEntropyInputs, crossEntropy } from "./crossEntropy.ts";
 export { dropout } from "./dropout.ts";
@@ -14,4 +15,5 @@ export {
   ropeFrequencies,
   ropeTables,
 } from "./rope.ts";
+export { logSoftmax, logSumExp, softmax } from "./softmax.ts";
 export { swiglu } from "./swiglu.ts";

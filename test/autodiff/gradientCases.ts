@@ -20,6 +20,7 @@ import {
   dot,
   dynamicSlice,
   dynamicUpdateSlice,
+  einsum,
   gather,
   hostArray,
   optimizationBarrier,
@@ -85,6 +86,7 @@ const elementwise: GradientCase[] = [
   unary("rsqrt", (x) => x.rsqrt(), [0.3, 3]),
   unary("tanh", (x) => x.tanh()),
   unary("sigmoid", (x) => x.sigmoid()),
+  unary("erf", (x) => x.erf()),
   unary("sin", (x) => x.sin()),
   unary("cos", (x) => x.cos()),
   unary("pow of a number", (x) => x.pow(3)),
@@ -189,6 +191,15 @@ const reducing: GradientCase[] = [
   },
   { name: "dot of vectors", shapes: [[3], [3]], f: (a, b) => dot(a!, b!) },
   { name: "dot with itself", shapes: [[3, 3]], f: (a) => dot(a!, a!) },
+  {
+    name: "einsum",
+    shapes: [
+      [2, 3],
+      [3, 2, 2],
+      [2, 4],
+    ],
+    f: (a, b, c) => einsum("ij,jki,kl->li", [a!, b!, c!]).sin(),
+  },
   {
     name: "dot with dims in any order",
     shapes: [

@@ -50,6 +50,7 @@ function zipValues(a: Values, b: Values, dtype: DType, f: (a: number, b: number)
 }
 
 interface Unary {
+  /** The operation of StableHLO, or of another dialect with its name: "chlo.erf". */
   readonly hlo: string;
   readonly kinds: Kinds;
   readonly f: (x: number) => number;
@@ -66,12 +67,11 @@ function unary(name: string, { hlo, kinds, f, vjp }: Unary): (x: Tensor) => Tens
     },
     vjp: vjp === "none" ? "none" : ({ inputs: [x], outputs: [y], cts: [ct] }) => [vjp(ct!, x!, y!)],
     lower: (e, [x], _, [out]) => {
+      const operation = hlo.includes(".") ? hlo : `stablehlo.${hlo}`;
       // XLA takes some functions of float16 apart into several operations in float16.
       const wide: Spec = { shape: out!.shape, dtype: "float32" };
-      if (x!.dtype !== "float16" || kinds !== "float") return e.op(`stablehlo.${hlo}`, [x!], [out!]);
-      return e.op("stablehlo.convert", e.op(`stablehlo.${hlo}`, e.op("stablehlo.convert", [x!], [wide]), [wide]), [
-        out!,
-      ]);
+      if (x!.dtype !== "float16" || kinds !== "float") return e.op(operation, [x!], [out!]);
+      return e.op("stablehlo.convert", e.op(operation, e.op("stablehlo.convert", [x!], [wide]), [wide]), [out!]);
     },
     interpret: ([x]) => [mapValues(x!, f)],
   };
@@ -127,6 +127,33 @@ export const sigmoid = unary("sigmoid", {
   f: (x) => 1 / (1 + Math.exp(-x)),
   vjp: (ct, _, y) => ct.mul(y).mul(y.neg().add(1)),
 });
+export const erf = unary("erf", {
+  hlo: "chlo.erf",
+  kinds: "float",
+  f: errorFunction,
+  vjp: (ct, x) => ct.mul(x.mul(x).neg().exp()).mul(2 / Math.sqrt(Math.PI)),
+});
+/**
+ * Near 0 by 2/√π · e^(−x²) · Σ 2ⁿ x^(2n+1) / (2n+1)!!, whose terms have one sign; further out 1 − erfc by the continued
+ * fraction e^(−x²)/√π / (x + ½/(x + 1/(x + 3⁄2/(x + …)))).
+ */
+function errorFunction(x: number): number {
+  const size = Math.abs(x);
+  if (size > 6) return Math.sign(x);
+  const bell = Math.exp(-x * x) / Math.sqrt(Math.PI);
+  if (size > 1.5) {
+    let tail = size;
+    for (let n = 150; n > 0; n--) tail = size + n / 2 / tail;
+    return Math.sign(x) * (1 - bell / tail);
+  }
+  let term = x;
+  let sum = x;
+  for (let n = 1; Math.abs(term) > Math.abs(sum) * 1e-17; n++) {
+    term *= (2 * x * x) / (2 * n + 1);
+    sum += term;
+  }
+  return 2 * bell * sum;
+}
 export const sin = unary("sin", { hlo: "sine", kinds: "float", f: Math.sin, vjp: (ct, x) => ct.mul(x.cos()) });
 export const cos = unary("cos", { hlo: "cosine", kinds: "float", f: Math.cos, vjp: (ct, x) => ct.mul(x.sin()).neg() });
 export const floor = unary("floor", { hlo: "floor", kinds: "float", f: Math.floor, vjp: "none" });
