@@ -15,6 +15,7 @@ export {
 } from "./autodiff/index.ts";
 export { HalfbyteError, PjrtError, ShapeError, UserError } from "./base/errors.ts";
 export { loadHfLlama } from "./checkpoint/hfLlama.ts";
+export { loadParameters, type StartingParameters } from "./checkpoint/loadParameters.ts";
 export { openSafetensors, writeSafetensors } from "./checkpoint/safetensors.ts";
 export { type Config, type PartialSettings, resolve, type Settings } from "./config/index.ts";
 export {
@@ -170,5 +171,6 @@ export {
   splitLargestDim,
   withSharding,
 } from "./sharding/index.ts";
+export { type GradientOptions, lossAndGradients, type StepGradients } from "./train/gradients.ts";
 export { OutOfMemoryError, TooLargeError } from "./train/outOfMemory.ts";
 export { initialState, type TrainState } from "./train/state.ts";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { checkpointPath, loadCheckpoint } from "../../src/checkpoint/index.ts";
-import { type HostArray, hostArray, type Tensor, treeLeaves } from "../../src/core/index.ts";
+import { type HostArray, hostArray, spec, type Tensor, treeLeaves } from "../../src/core/index.ts";
 import { openDataset, syntheticBatches, type TrainingBatches } from "../../src/data/index.ts";
 import { jit } from "../../src/jit/index.ts";
 import type { LlamaBatch, LlamaConfig, LlamaParams } from "../../src/models/llama.ts";
@@ -79,6 +79,26 @@ describe("gradient accumulation", () => {
       expect(difference(parts, whole)).toBeLessThanOrEqual(1e-6);
     },
   );
+
+  it("takes the memory of one micro-batch and of one sum of gradients", async () => {
+    const config = { ...tinyModel, embDim: 128, mlpDim: 256 };
+    const { precision } = tinyPlan().precision;
+    const { params } = initialState(config, 0);
+    const temporaryBytes = async (rows: number, microBatches: number) => {
+      const f = jit((params: LlamaParams, batch: LlamaBatch, step: Tensor) =>
+        lossAndGradients(params, batch, { model: { config, precision }, microBatches, roundingSeed: 0, step }),
+      );
+      const ids = spec([rows, 256], "int32");
+      const batch = { tokens: ids, targets: ids, weights: spec([rows, 256], "float32") };
+      const executable = await f.compile(params, batch, spec([], "uint32"));
+      return executable.memoryStats().temporaryBytes;
+    };
+    const gradientBytes = treeLeaves<HostArray>(params).reduce((sum, { data }) => sum + data.byteLength, 0);
+    const [part, parts, whole] = [await temporaryBytes(2, 1), await temporaryBytes(16, 8), await temporaryBytes(16, 1)];
+    // Beside the sum: a micro-batch's gradients (alone they are outputs), and the weights in bfloat16 for the whole loop.
+    expect(parts - part).toBeLessThan(2.6 * gradientBytes);
+    expect(whole).toBeGreaterThan(2 * parts);
+  });
 
   it("draws other random bits for each micro-batch", async () => {
     const ones = (rows: number) => new Float32Array(rows * sequence).fill(1);
