@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { grad, remat, scan, valueAndGrad } from "../../src/autodiff/index.ts";
+import { cond, grad, remat, scan, valueAndGrad, vjp, whileLoop } from "../../src/autodiff/index.ts";
 import {
   argMax,
   constant,
@@ -172,6 +172,36 @@ describe.each([2, 4])("shardMap on %i devices", (devices) => {
     compiled.dispose();
     const wanted = (x.data as Float32Array).map((v) => 9 * v * v);
     expectClose(got, hostArray(x.shape, "float32", wanted));
+  });
+
+  it("meets in loops and branches, and is pulled back twice", async () => {
+    const halved = (x: Tensor) =>
+      whileLoop(
+        ({ h }) => allReduce(h.abs().sum(), "data").gt(1),
+        ({ h }) => ({ h: h.mul(0.5) }),
+        { h: x },
+      ).h;
+    const branch = (x: Tensor) =>
+      cond(
+        axisIndex("data").eq(0),
+        (x: Tensor) => x.mul(2),
+        (x: Tensor) => x.neg(),
+        x,
+      );
+    const two = shardMap(
+      (x: Tensor) => ({ total: allReduce(x.exp().tanh().sum(), "data"), rows: branch(halved(x)).add(x.exp().tanh()) }),
+      { mesh: data, in: [rows], out: { total: replicated, rows } },
+    );
+    const f = (x: Tensor) => {
+      const { out, pullback } = vjp((x: Tensor) => two(x).total, x);
+      const [slope] = pullback(out);
+      const [twice] = pullback(out.mul(2));
+      return { ...two(x), slope, twice };
+    };
+    const compiled = jit(f, { client, mesh: data });
+    const got = await fetchAndFree<Record<string, HostArray>>(compiled(x));
+    compiled.dispose();
+    for (const [name, wanted] of Object.entries(interpret(f, x))) expectClose(got[name]!, wanted as HostArray);
   });
 
   it("runs library calls and reductions on its pieces alone", async () => {
