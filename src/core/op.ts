@@ -80,6 +80,8 @@ export interface Op<P> {
   readonly programs?: (params: P) => Readonly<Record<string, Program>>;
   /** How often it runs them; absent: once, or nobody knows. */
   readonly repeats?: (params: P) => number;
+  /** Output i needs input i alone: a program leaves those out that it does not use. */
+  readonly independentOutputs?: true;
   /** For markers that only carry a reverse rule: output i is this input, and the operation is not in any program. */
   readonly alias?: (inputs: readonly Tensor[], params: P, output: number) => Tensor;
 }

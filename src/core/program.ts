@@ -28,6 +28,8 @@ export function makeProgram(inputs: readonly Tensor[], outputs: readonly Tensor[
     return t;
   };
   const eqns = new Set<Eqn>();
+  /** Of equations with independent outputs, the places of those that are needed. */
+  const used = new Map<Eqn, Set<number>>();
   // With the line that reads each tensor, where lines are noted.
   const todo = outputs.map((t): { t: Tensor; place?: string | undefined } => ({ t: resolve(t) }));
   for (let next = todo.pop(); next !== undefined; next = todo.pop()) {
@@ -39,12 +41,29 @@ export function makeProgram(inputs: readonly Tensor[], outputs: readonly Tensor[
         `${showSpec(t)} is a parameter of another traced function; a Tensor is only valid inside the function that received it${place === undefined ? "" : ` (at ${place})`}`,
       );
     }
-    if (eqns.has(t.eqn)) continue;
-    eqns.add(t.eqn);
-    const reading = placeOf(t.eqn) ?? place;
-    for (const input of t.eqn.inputs) todo.push({ t: resolve(input), place: reading });
+    const { eqn } = t;
+    const reading = placeOf(eqn) ?? place;
+    const read = (list: readonly Tensor[]) => {
+      for (const input of list) todo.push({ t: resolve(input), place: reading });
+    };
+    if (eqn.op.independentOutputs) {
+      const at = eqn.outputs.indexOf(t);
+      const places = used.get(eqn) ?? new Set();
+      if (places.has(at)) continue;
+      used.set(eqn, places.add(at));
+      read([eqn.inputs[at]!]);
+    } else if (!eqns.has(eqn)) read(eqn.inputs);
+    eqns.add(eqn);
   }
-  return { inputs, outputs: outputs.map(resolve), eqns: [...eqns].sort((a, b) => a.id - b.id), resolve };
+  const ordered = [...eqns].sort((a, b) => a.id - b.id).map((eqn) => onlyOutputs(eqn, used.get(eqn)));
+  return { inputs, outputs: outputs.map(resolve), eqns: ordered, resolve };
+}
+
+/** An equation with independent outputs, without those that nothing needs. */
+function onlyOutputs(eqn: Eqn, places: ReadonlySet<number> | undefined): Eqn {
+  if (places === undefined || places.size === eqn.outputs.length) return eqn;
+  const part = (list: readonly Tensor[]) => list.filter((_, i) => places.has(i));
+  return { ...eqn, inputs: part(eqn.inputs), outputs: part(eqn.outputs) };
 }
 
 export interface ProgramLine {

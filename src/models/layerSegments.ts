@@ -2,8 +2,8 @@
  * Blocks one after another: unrolled, or as one scan for each run of layers that compute alike. A scan makes the program, and
  * the time to compile it, independent of depth; every bit of the result is the same.
  */
-import { scan } from "../autodiff/index.ts";
-import { iota, namedScope, stack, type Tensor, treeMap } from "../core/index.ts";
+import { customVjp, scan } from "../autodiff/index.ts";
+import { iota, namedScope, optimizationBarrier, stack, type Tensor, treeMap } from "../core/index.ts";
 import type { Word } from "../quant/index.ts";
 
 /** `count` consecutive layers from `first` on. */
@@ -68,5 +68,14 @@ export function scannedLayers<W>(
 
 function stackTrees<W>(trees: readonly W[]): W {
   const [first, ...rest] = trees;
-  return treeMap<W>((...leaves: unknown[]) => stack(leaves.slice(0, trees.length) as Tensor[], 0), first, ...rest);
+  return treeMap<W>((...leaves: unknown[]) => stackWeights(leaves.slice(0, trees.length) as Tensor[]), first, ...rest);
 }
+
+/**
+ * Stacked along a new first dim. The cotangent comes apart behind a barrier: without it every slice would be fused into what
+ * reads it, and the optimizer's kernels, which are alike for equal shapes, would be compiled for each layer.
+ */
+const stackWeights = customVjp({
+  fwd: (layers: Tensor[]) => ({ out: stack(layers, 0), residuals: layers.map(() => null) }),
+  bwd: (layers, ct) => [[...optimizationBarrier(layers.map((_, i) => ct.at(0, i)))]],
+});

@@ -10,6 +10,7 @@
 import { customVjp } from "../autodiff/index.ts";
 import { ShapeError } from "../base/errors.ts";
 import { checkpointName, concat, dot, iota, pad, showSpec, type Tensor, where } from "../core/index.ts";
+import { inSequence } from "./inSequence.ts";
 
 export interface AttentionInputs {
   /** [B, T, N, H] */
@@ -58,7 +59,8 @@ interface HeadsOptions {
 function attendHeads(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): Tensor {
   const attend = customVjp({
     fwd: (q: Tensor, k: Tensor, v: Tensor) => {
-      const parts = headRanges(q, options).map((range) => forward(range.of(q), range.of(k), range.of(v), options));
+      const ranges = headRanges(q, options).map(({ of }) => ({ q: of(q), k: of(k), v: of(v) }));
+      const parts = inSequence(ranges, (range) => forward(range, options));
       const out = checkpointName(
         concat(
           parts.map((part) => part.out),
@@ -76,9 +78,10 @@ function attendHeads(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): Te
       return { out, residuals: { q, k, v, out, logSumExp } };
     },
     bwd: ({ q, k, v, out, logSumExp }, ct) => {
-      const parts = headRanges(q, options).map(({ of }) =>
-        backward({ q: of(q), k: of(k), v: of(v), out: of(out), logSumExp: of(logSumExp), ct: of(ct) }, options),
-      );
+      const ranges = headRanges(q, options).map(({ of }) => {
+        return { q: of(q), k: of(k), v: of(v), out: of(out), logSumExp: of(logSumExp), ct: of(ct) };
+      });
+      const parts = inSequence(ranges, (range) => backward(range, options));
       const join = (name: "dq" | "dk" | "dv") =>
         concat(
           parts.map((part) => part[name]),
@@ -113,8 +116,15 @@ function foldScale(q: Tensor): { q: Tensor; scoreScale: number; scale: number } 
   return exact ? { q: q.mul(scale), scoreScale: 1, scale } : { q, scoreScale: scale, scale };
 }
 
+interface BlockPlace {
+  /** The block's first row. */
+  readonly start: number;
+  readonly group: number;
+  readonly scoreScale: number;
+}
+
 /** Float32 scores of a row block; keys after a row's position are masked. q [h, rows, H], k [h, keys, H]. */
-function blockScores(q: Tensor, k: Tensor, start: number, group: number, scoreScale: number): Tensor {
+function blockScores(q: Tensor, k: Tensor, { start, group, scoreScale }: BlockPlace): Tensor {
   const product = dot(q, k, { contract: [[2], [2]], batch: [[0], [0]], out: "float32" });
   const scores = scoreScale === 1 ? product : product.mul(scoreScale);
   const [, rows, keys] = scores.shape as [number, number, number];
@@ -125,24 +135,25 @@ function blockScores(q: Tensor, k: Tensor, start: number, group: number, scoreSc
   return where(visible, scores, -1e30);
 }
 
-function forward(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): { out: Tensor; logSumExp: Tensor } {
-  const scaled = foldScale(q);
-  const blocks = rowBlocks(q, options).map(({ start, size, keys }) => {
-    const scores = blockScores(
-      scaled.q.narrow(1, start, size),
-      k.narrow(1, 0, keys),
-      start,
-      options.group,
-      scaled.scoreScale,
-    );
+interface AttendedHeads {
+  readonly out: Tensor;
+  readonly logSumExp: Tensor;
+}
+
+function forward({ q, k, v }: Heads, options: HeadsOptions): AttendedHeads {
+  const { q: scaledQ, scoreScale } = foldScale(q);
+  const ranges = rowBlocks(q, options);
+  const inputs = ranges.map(({ start, size, keys }) => ({
+    q: scaledQ.narrow(1, start, size),
+    k: k.narrow(1, 0, keys),
+    v: v.narrow(1, 0, keys),
+  }));
+  const blocks = inSequence(inputs, ({ q, k, v }, _: AttendedHeads | undefined, i) => {
+    const scores = blockScores(q, k, { start: ranges[i]!.start, group: options.group, scoreScale });
     const highest = scores.maxOver(2, { keepDims: true });
     const weights = scores.sub(highest).exp();
     const total = weights.sum(2, { keepDims: true });
-    const mixed = dot(weights.astype(v.dtype), v.narrow(1, 0, keys), {
-      contract: [[2], [1]],
-      batch: [[0], [0]],
-      out: "float32",
-    });
+    const mixed = dot(weights.astype(v.dtype), v, { contract: [[2], [1]], batch: [[0], [0]], out: "float32" });
     return { out: mixed.div(total).astype(q.dtype), logSumExp: highest.add(total.log()) };
   });
   return {
@@ -157,55 +168,57 @@ function forward(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): { out:
   };
 }
 
-interface Saved {
+interface Heads {
   readonly q: Tensor;
   readonly k: Tensor;
   readonly v: Tensor;
+}
+
+interface Saved extends Heads {
   readonly out: Tensor;
   /** [heads, T·G, 1] float32 */
   readonly logSumExp: Tensor;
   readonly ct: Tensor;
 }
 
-function backward(
-  { q, k, v, out, logSumExp, ct }: Saved,
-  options: HeadsOptions,
-): { dq: Tensor; dk: Tensor; dv: Tensor } {
+interface Cotangents {
+  readonly dq: Tensor;
+  readonly dk: Tensor;
+  readonly dv: Tensor;
+}
+
+function backward({ q, k, v, out, logSumExp, ct }: Saved, options: HeadsOptions): Cotangents {
   const { dtype } = q;
-  const scaled = foldScale(q);
+  const { q: scaledQ, scoreScale, scale } = foldScale(q);
   // Σ p·dp of each row equals Σ out·ct.
   const delta = out.astype("float32").mul(ct.astype("float32")).sum(2, { keepDims: true });
   const length = k.shape[1]!;
-  const dqs: Tensor[] = [];
-  let dk: Tensor | undefined;
-  let dv: Tensor | undefined;
   // A block's keys are the first ones; later keys get nothing from it.
   const extend = (sum: Tensor | undefined, part: Tensor): Tensor => {
     const whole = pad(part, { low: [0, 0, 0], high: [0, length - part.shape[1]!, 0] });
     return sum === undefined ? whole : sum.add(whole);
   };
-  for (const { start, size, keys } of rowBlocks(q, options)) {
+  const ranges = rowBlocks(q, options);
+  const inputs = ranges.map(({ start, size, keys }) => {
     const rows = (x: Tensor) => x.narrow(1, start, size);
-    const [kBlock, vBlock] = [k.narrow(1, 0, keys), v.narrow(1, 0, keys)];
-    const qBlock = rows(scaled.q);
-    const scores = blockScores(qBlock, kBlock, start, options.group, scaled.scoreScale);
-    const weights = scores.sub(rows(logSumExp)).exp();
-    const rounded = weights.astype(dtype);
-    const ctBlock = rows(ct);
-    const dWeights = dot(ctBlock, vBlock, { contract: [[2], [2]], batch: [[0], [0]], out: "float32" });
-    const dScores = rounded
-      .astype("float32")
-      .mul(dWeights.sub(rows(delta)))
-      .astype(dtype);
-    dqs.push(
-      dot(dScores, kBlock, { contract: [[2], [1]], batch: [[0], [0]], out: "float32" })
-        .mul(scaled.scale)
-        .astype(dtype),
-    );
-    const scaleOfK = scaled.scoreScale;
-    const dkBlock = dot(dScores, qBlock, { contract: [[1], [1]], batch: [[0], [0]], out: "float32" });
-    dk = extend(dk, scaleOfK === 1 ? dkBlock : dkBlock.mul(scaleOfK));
-    dv = extend(dv, dot(rounded, ctBlock, { contract: [[1], [1]], batch: [[0], [0]], out: "float32" }));
-  }
-  return { dq: concat(dqs, 1), dk: dk!.astype(dtype), dv: dv!.astype(dtype) };
+    const blocks = { q: rows(scaledQ), k: k.narrow(1, 0, keys), v: v.narrow(1, 0, keys) };
+    return { ...blocks, logSumExp: rows(logSumExp), delta: rows(delta), ct: rows(ct) };
+  });
+  const blocks = inSequence(inputs, (block, before: Cotangents | undefined, i) => {
+    const scores = blockScores(block.q, block.k, { start: ranges[i]!.start, group: options.group, scoreScale });
+    const rounded = scores.sub(block.logSumExp).exp().astype(dtype);
+    const dWeights = dot(block.ct, block.v, { contract: [[2], [2]], batch: [[0], [0]], out: "float32" });
+    const dScores = rounded.astype("float32").mul(dWeights.sub(block.delta)).astype(dtype);
+    const dq = dot(dScores, block.k, { contract: [[2], [1]], batch: [[0], [0]], out: "float32" });
+    const product = dot(dScores, block.q, { contract: [[1], [1]], batch: [[0], [0]], out: "float32" });
+    const dk = scoreScale === 1 ? product : product.mul(scoreScale);
+    const dv = dot(rounded, block.ct, { contract: [[1], [1]], batch: [[0], [0]], out: "float32" });
+    return { dq: dq.mul(scale).astype(dtype), dk: extend(before?.dk, dk), dv: extend(before?.dv, dv) };
+  });
+  const { dk, dv } = blocks.at(-1)!;
+  const dq = concat(
+    blocks.map((block) => block.dq),
+    1,
+  );
+  return { dq, dk: dk.astype(dtype), dv: dv.astype(dtype) };
 }

@@ -7,6 +7,7 @@
  */
 import { customVjp } from "../autodiff/index.ts";
 import { concat, dot, inPass, iota, type Tensor, takeAlong, where, zeros } from "../core/index.ts";
+import { inSequence } from "./inSequence.ts";
 
 export interface CrossEntropyInputs {
   /** [M, D] in the compute dtype. */
@@ -36,19 +37,23 @@ export function crossEntropy({ hidden, head, targets, weights, zLoss = 0 }: Cros
   const lossSum = customVjp({
     fwd: (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) => {
       const compute = head.astype(hidden.dtype);
-      const chunks = chunkRanges(hidden.shape[0]!, head.shape[0]!).map(({ start, size }) => {
-        const rows = (x: Tensor) => x.narrow(0, start, size);
-        return chunk({ hidden: rows(hidden), head: compute, targets: rows(targets), weights: rows(weights), zLoss });
+      const rows = chunkRanges(hidden.shape[0]!, head.shape[0]!).map(({ start, size }) => ({
+        hidden: hidden.narrow(0, start, size),
+        head: compute,
+        targets: targets.narrow(0, start, size),
+        weights: weights.narrow(0, start, size),
+      }));
+      const plus = (sum: Tensor | undefined, part: Tensor) => (sum === undefined ? part : sum.add(part));
+      const chunks = inSequence(rows, (input, before: Chunk | undefined) => {
+        const { lossSum, dHidden, dHead } = chunk({ ...input, zLoss });
+        return { lossSum: plus(before?.lossSum, lossSum), dHidden, dHead: plus(before?.dHead, dHead) };
       });
-      const sum = (list: readonly Tensor[]) => list.reduce((a, b) => a.add(b));
-      const residuals = {
-        dHidden: concat(
-          chunks.map((c) => c.dHidden),
-          0,
-        ),
-        dHead: sum(chunks.map((c) => c.dHead)),
-      };
-      return { out: sum(chunks.map((c) => c.lossSum)), residuals };
+      const { lossSum, dHead } = chunks.at(-1)!;
+      const dHidden = concat(
+        chunks.map((c) => c.dHidden),
+        0,
+      );
+      return { out: lossSum, residuals: { dHidden, dHead } };
     },
     bwd: ({ dHidden, dHead }, ct) => [
       dHidden.astype("float32").mul(ct).astype(dHidden.dtype),
@@ -66,8 +71,16 @@ function chunkRanges(numRows: number, vocabSize: number): { start: number; size:
   return Array.from({ length: count }, (_, i) => ({ start: i * size, size: Math.min(size, numRows - i * size) }));
 }
 
+interface Chunk {
+  readonly lossSum: Tensor;
+  /** [m, D] in the compute dtype. */
+  readonly dHidden: Tensor;
+  /** [V, D] float32 */
+  readonly dHead: Tensor;
+}
+
 /** hidden [m, D], head [V, D] in the compute dtype, targets and weights [m]. */
-function chunk({ hidden, head, targets, weights, zLoss }: Required<CrossEntropyInputs>) {
+function chunk({ hidden, head, targets, weights, zLoss }: Required<CrossEntropyInputs>): Chunk {
   const logits = inPass("fprop", () => dot(hidden, head, { contract: [[1], [1]], out: "float32" }));
   const highest = logits.maxOver(1, { keepDims: true });
   const logSumExp = logits.sub(highest).exp().sum(1, { keepDims: true }).log().add(highest);

@@ -29,6 +29,7 @@ const barrierOp: Op<null> = {
   vjp: ({ cts }) => cts,
   lower: (e, inputs, _, outputs) => e.op("stablehlo.optimization_barrier", inputs, outputs),
   interpret: (inputs) => inputs,
+  independentOutputs: true,
 };
 
 export const copy = (x: Tensor): Tensor => applyOne(copyOp, [x], null);
@@ -43,5 +44,5 @@ export const checkpointName = (x: Tensor, name: string): Tensor => applyOne(chec
 export const checkpointNameOf = (x: Tensor): string | undefined =>
   x.eqn?.op === checkpointNameOp ? (x.eqn.params as { name: string }).name : undefined;
 
-/** The same tensors, all computed before any of them is used, and not merged with equal values computed before. */
+/** The same tensors: all that are used are computed before any is, and not merged with equal values computed before. */
 export const optimizationBarrier = (tensors: readonly Tensor[]): readonly Tensor[] => apply(barrierOp, tensors, null);
