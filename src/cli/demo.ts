@@ -189,7 +189,7 @@ async function trainOne({ name, config }: DemoRun, options: TrainOneOptions): Pr
   for (const note of config.notes) say(`note: ${note}`);
   writeRunFolder(run);
   const shown = demoConsole(name, run.plan.steps, options);
-  const { plan, folder, data, resume } = run;
+  const { plan, folder, data, resume, parameters } = run;
   const outcome: RunOutcome = await runTraining({
     name,
     plan,
@@ -200,6 +200,7 @@ async function trainOne({ name, config }: DemoRun, options: TrainOneOptions): Pr
     samplePrompt,
     onEvent: shown.event,
     ...(resume && { resume }),
+    ...(parameters && { parameters }),
   });
   options.progress.clear();
   if (outcome.stoppedBy !== undefined) return { stoppedBy: outcome.stoppedBy };

@@ -103,6 +103,7 @@ export async function runTraining(input: RunInput): Promise<RunOutcome> {
     }
     throw error;
   } finally {
+    input.stop.beforeLeaving(() => {});
     log.close();
     unlock();
   }
