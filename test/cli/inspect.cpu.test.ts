@@ -12,7 +12,8 @@ describe("halfbyte inspect", () => {
     const { exitCode, stdout, stderr } = await inspect("stage=grad", "op=dot", "layer=0.mlp");
     expect(stderr).toBe("");
     expect(exitCode).toBe(0);
-    await expect(stdout).toMatchFileSnapshot("texts/inspect.txt");
+    // Numbers count the operations before, of whatever layer.
+    await expect(stdout.replaceAll(/%\d+/g, "%n")).toMatchFileSnapshot("texts/inspect.txt");
   });
 
   it("needs neither text nor weights, whatever the size", async () => {
