@@ -9,15 +9,19 @@ export {
   remat,
   type ScanOptions,
   scan,
+  type Vjp,
   valueAndGrad,
   vjp,
   whileLoop,
 } from "./autodiff/index.ts";
 export { HalfbyteError, PjrtError, ShapeError, UserError } from "./base/errors.ts";
+export type { HfLlama } from "./checkpoint/hfLlama.ts";
 export { loadHfLlama } from "./checkpoint/hfLlama.ts";
 export { loadParameters, type StartingParameters } from "./checkpoint/loadParameters.ts";
+export type { LazyArray, SafetensorsFile } from "./checkpoint/safetensors.ts";
 export { openSafetensors, writeSafetensors } from "./checkpoint/safetensors.ts";
 export { type Config, type PartialSettings, resolve, type Settings } from "./config/index.ts";
+export type { ResolveOptions } from "./config/resolve.ts";
 export {
   type Attributes,
   argMax,
@@ -39,6 +43,7 @@ export {
   dynamicSlice,
   dynamicUpdateSlice,
   type EinsumOptions,
+  type Eqn,
   einsum,
   foldIn,
   full,
@@ -50,6 +55,7 @@ export {
   interpret,
   iota,
   type Key,
+  type MapTree,
   type Mesh,
   type NormalOptions,
   namedScope,
@@ -78,6 +84,7 @@ export {
   stack,
   stopGradient,
   Tensor,
+  type TypedArray,
   take,
   takeAlong,
   tile,
@@ -91,7 +98,15 @@ export {
   where,
   zeros,
 } from "./core/index.ts";
+export type { AnyOp, VjpArguments } from "./core/op.ts";
+export type { DotParams } from "./core/ops/dot.ts";
+export type { ReduceOptions } from "./core/ops/reduce.ts";
+export type { PadOptions } from "./core/ops/shape.ts";
+export type { DrawStream, Word } from "./core/random.ts";
+export type { Scope } from "./core/scope.ts";
+export type { BatchShape, TrainingBatches, ValidationBatch, ValidationBatches } from "./data/batches.ts";
 export { type Batch, syntheticBatches } from "./data/index.ts";
+export type { CacheLimit } from "./jit/cacheLimit.ts";
 export {
   type Argument,
   type Compiled,
@@ -106,6 +121,9 @@ export {
   putTree,
   reshard,
 } from "./jit/index.ts";
+export type { Lowered } from "./jit/jit.ts";
+export type { ListedOperation } from "./lower/listing.ts";
+export type { LlamaBlock, LlamaTree } from "./models/llama.ts";
 export {
   type LlamaBatch,
   type LlamaConfig,
@@ -116,6 +134,8 @@ export {
   llamaLogits,
   llamaLoss,
 } from "./models/llama.ts";
+export type { AttentionInputs, AttentionTiles } from "./nn/attention.ts";
+export type { CrossEntropy, CrossEntropyInputs } from "./nn/crossEntropy.ts";
 export {
   causalAttention,
   crossEntropy,
@@ -131,6 +151,9 @@ export {
   softmax,
   swiglu,
 } from "./nn/index.ts";
+export type { Llama3RopeScaling, RopeOptions, RopeTables } from "./nn/rope.ts";
+export type { AdamW, AdamWUpdate } from "./optim/adamw.ts";
+export type { ClippedGradient } from "./optim/clip.ts";
 export {
   type AdamWSettings,
   type AdamWState,
@@ -139,8 +162,29 @@ export {
   learningRate,
   makeSchedule,
 } from "./optim/index.ts";
+export type { LossScaleSettings, LossScaleState } from "./optim/lossScale.ts";
+export type { Schedule, ScheduleSettings } from "./optim/schedule.ts";
+export type { ClientOptions, Device } from "./pjrt/client.ts";
+export type { CompileOptions } from "./pjrt/compileOptions.ts";
+export type { Executable, ExecutableOrigin, ExecuteOptions, Execution, MemoryStats } from "./pjrt/executable.ts";
 export { Client, configureDefaultClient, DeviceArray, defaultClient, put } from "./pjrt/index.ts";
+export type { NamedValue } from "./pjrt/namedValues.ts";
+export type { InstallRecord, Plugin } from "./pjrt/plugin.ts";
+export type { PresetName } from "./presets/index.ts";
 export { type Preset, presets, type UserPreset } from "./presets/index.ts";
+export type { BlockSize } from "./quant/blocks.ts";
+export type { ElementName } from "./quant/formats.ts";
+export type {
+  GemmName,
+  GemmSpec,
+  Nvfp4Switches,
+  PolicyOptions,
+  PrecisionPlan,
+  Quantized,
+  QuantizedOperand,
+  QuantizeOptions,
+  Recipe,
+} from "./quant/index.ts";
 export {
   bf16,
   type LinearPrecision,
@@ -152,6 +196,21 @@ export {
   resolvePrecision,
   type Site,
 } from "./quant/index.ts";
+export type {
+  E4m3Scale,
+  E8m0Scale,
+  Fp32Scale,
+  OperandSpec,
+  PlainOperand,
+  RotatableOperand,
+  Rotation,
+  Rounding,
+  RowBlock,
+  TileBlock,
+} from "./quant/precision.ts";
+export type { PartScales } from "./quant/quantize.ts";
+export type { RotationMatrix } from "./quant/rotation.ts";
+export type { Pairs } from "./sharding/collectives.ts";
 export {
   allGather,
   allReduce,
@@ -172,5 +231,7 @@ export {
   withSharding,
 } from "./sharding/index.ts";
 export { type GradientOptions, lossAndGradients, type StepGradients } from "./train/gradients.ts";
+export type { BufferUse, MemoryUse } from "./train/outOfMemory.ts";
 export { OutOfMemoryError, TooLargeError } from "./train/outOfMemory.ts";
+export type { OptimizerState } from "./train/state.ts";
 export { initialState, type TrainState } from "./train/state.ts";

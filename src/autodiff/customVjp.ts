@@ -36,6 +36,7 @@ export const customVjpOp: Op<CustomVjpParams> = {
 };
 
 export interface CustomVjp<A extends readonly unknown[], R, S> {
+  /** The function itself, with what its reverse rule will read. */
   readonly fwd: (...args: A) => { out: R; residuals: S };
   /** Cotangents of the arguments (same trees; null for an argument without one) from that of the result. */
   readonly bwd: (residuals: S, ct: R) => { readonly [K in keyof A]: A[K] | null };

@@ -67,11 +67,15 @@ export function grad<P, R extends readonly unknown[]>(
   return (params, ...rest) => valueAndGrad(f)(params, ...rest).grad;
 }
 
+/** A result that can be traced back. */
+export interface Vjp<A, R> {
+  readonly out: R;
+  /** From a cotangent of the result, in its tree, to those of the arguments. */
+  pullback(ct: R): A;
+}
+
 /** f's result and the function from a cotangent of it (same tree) to the cotangents of the arguments. */
-export function vjp<A extends readonly unknown[], R>(
-  f: (...args: A) => R,
-  ...primals: A
-): { out: R; pullback: (ct: R) => A } {
+export function vjp<A extends readonly unknown[], R>(f: (...args: A) => R, ...primals: A): Vjp<A, R> {
   const input = fresh<A>([...primals] as unknown as A);
   const out = f(...input.tree);
   const outputs = treeLeaves<Tensor>(out);

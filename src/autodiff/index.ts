@@ -6,7 +6,7 @@ export { backward } from "./backward.ts";
 export { composite } from "./composite.ts";
 export { cond } from "./cond.ts";
 export { type CustomVjp, customVjp } from "./customVjp.ts";
-export { grad, valueAndGrad, vjp } from "./grad.ts";
+export { grad, type Vjp, valueAndGrad, vjp } from "./grad.ts";
 export { type RematPolicy, remat } from "./remat.ts";
 export { type ScanOptions, scan } from "./scan.ts";
 export { whileLoop } from "./whileLoop.ts";

@@ -10,6 +10,7 @@ import { checkHfTensors, llamaFromHf } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import { openSafetensors, type SafetensorsFile } from "./safetensors.ts";
 
+/** A Hugging Face checkpoint read: sizes and parameters. */
 export interface HfLlama extends HfLlamaConfig {
   /** Float32, on the host. */
   readonly params: LlamaTree<HostArray>;

@@ -11,6 +11,7 @@ import { openSafetensors } from "./safetensors.ts";
 import { loadCheckpointParameters, newestCheckpoint, notFiniteAt } from "./trainingCheckpoint.ts";
 import { faultOf } from "./wholeFolder.ts";
 
+/** Weights that a run begins with, and where they are from. */
 export interface StartingParameters {
   /** Float32, on the host. */
   readonly params: LlamaTree<HostArray>;

@@ -18,11 +18,13 @@ export interface SafetensorsFile {
   readonly tensors: ReadonlyMap<string, Spec>;
   /** @throws UserError where there is no such tensor or the file has been cut off since it was opened */
   read(name: string): Promise<HostArray>;
+  /** Closes the file. */
   close(): Promise<void>;
 }
 
 /** A tensor to write whose values are fetched when their turn comes. */
 export interface LazyArray extends Spec {
+  /** Reads or computes the array. */
   load(): Promise<HostArray>;
 }
 

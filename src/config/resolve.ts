@@ -17,6 +17,7 @@ import { planOf, quantizes, scheduleOf } from "./stages.ts";
 
 type Group<G extends GroupName> = CamelKeys<Pick<Settings, Extract<keyof (typeof groups)[G]["shape"], SettingKey>>>;
 
+/** A whole configuration, resolved and frozen, by groups; what the stages read. */
 export interface Config {
   readonly model: Group<"model">;
   readonly data: Group<"data">;
@@ -32,6 +33,7 @@ export interface Config {
   readonly notes: readonly string[];
 }
 
+/** Where the settings come from, for messages. */
 export interface ResolveOptions {
   /** Settings of a file, between preset and overrides, and checked as strictly as these; `name` is for messages. */
   readonly file?: { readonly name: string; readonly settings: Readonly<Record<string, unknown>> };

@@ -5,6 +5,7 @@
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
 
+/** What holds the elements of a host array. */
 export type TypedArray =
   | Float32Array
   | Float64Array
@@ -60,6 +61,7 @@ const table = {
   float4_e2m1fn: { kind: "float", bits: 4, mlir: "f4E2M1FN", pjrt: 29, array: Uint8Array },
 } as const satisfies Record<string, DTypeInfo>;
 
+/** Element types, by the names that printed programs use. */
 export type DType = keyof typeof table;
 
 /** Every dtype, in table order. */

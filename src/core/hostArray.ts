@@ -2,6 +2,7 @@
 import { UserError } from "../base/errors.ts";
 import { type DType, dtypeInfo, type TypedArray } from "./dtype.ts";
 
+/** Sizes of dims, the last one contiguous. */
 export type Shape = readonly number[];
 
 /** Shape and dtype of a value that may not exist yet. */
@@ -15,6 +16,7 @@ export interface HostArray extends Spec {
   readonly data: TypedArray;
 }
 
+/** A shape with a dtype: what tracing and compiling need of an argument. */
 export function spec(shape: Shape, dtype: DType): Spec {
   return { shape, dtype };
 }

@@ -50,6 +50,7 @@ export interface Emitter {
   inline(program: Program, args: readonly Emitted[]): Emitted[];
 }
 
+/** What a reverse rule may read. */
 export interface VjpArguments<P> {
   readonly inputs: readonly Tensor[];
   readonly outputs: readonly Tensor[];
@@ -86,6 +87,7 @@ export interface Op<P> {
   readonly alias?: (inputs: readonly Tensor[], params: P, output: number) => Tensor;
 }
 
+/** An operation of whatever parameters. */
 // biome-ignore lint/suspicious/noExplicitAny: equations of all operations share lists; each op's own params type holds inside its rules.
 export type AnyOp = Op<any>;
 

@@ -5,6 +5,7 @@ import type { Eqn } from "./op.ts";
 import { placeOf } from "./places.ts";
 import type { Tensor } from "./tensor.ts";
 
+/** A traced function: equations in the order of tracing between its inputs and outputs. */
 export interface Program {
   readonly inputs: readonly Tensor[];
   readonly outputs: readonly Tensor[];

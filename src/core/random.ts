@@ -87,6 +87,7 @@ export function randomBits(key: Key, shape: Shape): Tensor {
   return draw(streamOfKey(key), elementNumbers(shape));
 }
 
+/** Range and dtype of uniform numbers. */
 export interface UniformOptions {
   readonly dtype?: DType;
   readonly low?: number;
@@ -103,6 +104,7 @@ export function uniform(key: Key, shape: Shape, { dtype = "float32", low = 0, hi
   return (low === 0 && high === 1 ? unit : unit.mul(high - low).add(low)).astype(dtype);
 }
 
+/** Mean, standard deviation and dtype of normal numbers. */
 export interface NormalOptions {
   readonly dtype?: DType;
   readonly mean?: number;

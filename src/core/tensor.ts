@@ -47,13 +47,16 @@ export class Tensor implements Spec {
     );
   }
 
-  // Arithmetic. max and min propagate NaN; their gradient at a tie goes to the left operand.
+  // Arithmetic.
+  /** Sum. */
   add(other: Operand): Tensor {
     return elementwise.add(...pair(this, other, "add"));
   }
+  /** Difference. */
   sub(other: Operand): Tensor {
     return elementwise.sub(...pair(this, other, "sub"));
   }
+  /** Product. */
   mul(other: Operand): Tensor {
     return elementwise.mul(...pair(this, other, "mul"));
   }
@@ -65,29 +68,37 @@ export class Tensor implements Spec {
   rem(other: Operand): Tensor {
     return elementwise.rem(...pair(this, other, "rem"));
   }
+  /** `this` to the power `other`. */
   pow(other: Operand): Tensor {
     return elementwise.pow(...pair(this, other, "pow"));
   }
+  /** The larger; NaN where either is, and at a tie the gradient goes to `this`. */
   max(other: Operand): Tensor {
     return elementwise.max(...pair(this, other, "max"));
   }
+  /** The smaller; NaN where either is, and at a tie the gradient goes to `this`. */
   min(other: Operand): Tensor {
     return elementwise.min(...pair(this, other, "min"));
   }
 
   // Bits and booleans.
+  /** Of integers bit by bit, of booleans logical. */
   and(other: Operand): Tensor {
     return elementwise.and(...pair(this, other, "and"));
   }
+  /** Of integers bit by bit, of booleans logical. */
   or(other: Operand): Tensor {
     return elementwise.or(...pair(this, other, "or"));
   }
+  /** Of integers bit by bit, of booleans logical. */
   xor(other: Operand): Tensor {
     return elementwise.xor(...pair(this, other, "xor"));
   }
+  /** Of integers bit by bit, of booleans logical. */
   not(): Tensor {
     return elementwise.not(this);
   }
+  /** Zeros come in from the right. */
   shiftLeft(bits: Operand): Tensor {
     return elementwise.shiftLeft(...pair(this, bits, "shiftLeft"));
   }
@@ -96,57 +107,74 @@ export class Tensor implements Spec {
     return elementwise.shiftRight(...pair(this, bits, "shiftRight"));
   }
 
-  // Comparisons give booleans; every comparison with NaN but `ne` is false.
+  // Comparisons.
+  /** Equal, as booleans; false where either is NaN. */
   eq(other: Operand): Tensor {
     return elementwise.compare("EQ", ...pair(this, other, "eq"));
   }
+  /** Different, as booleans; true where either is NaN. */
   ne(other: Operand): Tensor {
     return elementwise.compare("NE", ...pair(this, other, "ne"));
   }
+  /** Less, as booleans; false where either is NaN. */
   lt(other: Operand): Tensor {
     return elementwise.compare("LT", ...pair(this, other, "lt"));
   }
+  /** Less or equal, as booleans; false where either is NaN. */
   le(other: Operand): Tensor {
     return elementwise.compare("LE", ...pair(this, other, "le"));
   }
+  /** Greater, as booleans; false where either is NaN. */
   gt(other: Operand): Tensor {
     return elementwise.compare("GT", ...pair(this, other, "gt"));
   }
+  /** Greater or equal, as booleans; false where either is NaN. */
   ge(other: Operand): Tensor {
     return elementwise.compare("GE", ...pair(this, other, "ge"));
   }
 
   // One operand.
+  /** −x. */
   neg(): Tensor {
     return elementwise.neg(this);
   }
+  /** Magnitude. */
   abs(): Tensor {
     return elementwise.abs(this);
   }
+  /** −1, 0 or 1; NaN of NaN. */
   sign(): Tensor {
     return elementwise.sign(this);
   }
+  /** e to the power x. */
   exp(): Tensor {
     return elementwise.exp(this);
   }
+  /** Natural logarithm. */
   log(): Tensor {
     return elementwise.log(this);
   }
+  /** log(1 + x), exact near 0. */
   log1p(): Tensor {
     return elementwise.log1p(this);
   }
+  /** exp(x) − 1, exact near 0. */
   expm1(): Tensor {
     return elementwise.expm1(this);
   }
+  /** Square root. */
   sqrt(): Tensor {
     return elementwise.sqrt(this);
   }
+  /** 1 / √x. */
   rsqrt(): Tensor {
     return elementwise.rsqrt(this);
   }
+  /** Hyperbolic tangent. */
   tanh(): Tensor {
     return elementwise.tanh(this);
   }
+  /** 1 / (1 + exp(−x)). */
   sigmoid(): Tensor {
     return elementwise.sigmoid(this);
   }
@@ -154,15 +182,19 @@ export class Tensor implements Spec {
   erf(): Tensor {
     return elementwise.erf(this);
   }
+  /** Sine of radians. */
   sin(): Tensor {
     return elementwise.sin(this);
   }
+  /** Cosine of radians. */
   cos(): Tensor {
     return elementwise.cos(this);
   }
+  /** The next integer toward −∞. */
   floor(): Tensor {
     return elementwise.floor(this);
   }
+  /** The next integer toward +∞. */
   ceil(): Tensor {
     return elementwise.ceil(this);
   }
@@ -170,6 +202,7 @@ export class Tensor implements Spec {
   roundEven(): Tensor {
     return elementwise.roundEven(this);
   }
+  /** Neither infinite nor NaN, as booleans. */
   isFinite(): Tensor {
     return elementwise.finite(this);
   }
@@ -186,6 +219,7 @@ export class Tensor implements Spec {
   bitcast(dtype: DType): Tensor {
     return bitcast(this, dtype);
   }
+  /** The same elements in row-major order; one size may be −1. @throws ShapeError */
   reshape(shape: Shape): Tensor {
     return shapes.reshape(this, shape);
   }
@@ -193,18 +227,23 @@ export class Tensor implements Spec {
   transpose(permutation?: readonly number[]): Tensor {
     return shapes.transpose(this, permutation ?? this.shape.map((_, i) => this.rank - 1 - i));
   }
+  /** Repeated along dims of size 1 and new leading dims. @throws ShapeError */
   broadcastTo(shape: Shape): Tensor {
     return shapes.broadcastTo(this, shape);
   }
+  /** Without a dim of size 1. @throws ShapeError */
   squeeze(dim: number): Tensor {
     return shapes.squeeze(this, dim);
   }
+  /** With a new dim of size 1 at `dim`. */
   expandDims(dim: number): Tensor {
     return shapes.expandDims(this, dim);
   }
+  /** With the order of elements along `dims` turned round. */
   reverse(dims: readonly number[]): Tensor {
     return shapes.reverse(this, dims);
   }
+  /** Elements from `starts` up to `limits`, every `strides`-th. @throws ShapeError */
   slice(starts: readonly number[], limits: readonly number[], strides?: readonly number[]): Tensor {
     return shapes.slice(this, { starts, limits, strides: strides ?? starts.map(() => 1) });
   }
@@ -217,21 +256,26 @@ export class Tensor implements Spec {
     return shapes.squeeze(shapes.narrow(this, dim, index, 1), dim);
   }
 
-  // Reductions over `dims` (default all). Sums of narrow floats are taken in float32 and rounded once.
+  // Reductions.
+  /** Sum over `dims` (default all); of narrow floats taken in float32 and rounded once. */
   sum(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
     return reduceSum(this, dims, options);
   }
+  /** Mean over `dims` (default all); of narrow floats taken in float32 and rounded once. */
   mean(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
     return reduceMean(this, dims, options);
   }
+  /** Largest over `dims` (default all); NaN where one is. */
   maxOver(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
     return reduceMax(this, dims, options);
   }
+  /** Smallest over `dims` (default all); NaN where one is. */
   minOver(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
     return reduceMin(this, dims, options);
   }
 }
 
+/** The second operand of arithmetic: a number takes the dtype of the first. */
 export type Operand = Tensor | number;
 
 /** Adds an operation to the graph and returns its outputs. @throws ShapeError */

@@ -30,6 +30,7 @@ export function treePaths(tree: unknown, path = ""): { path: string; leaf: unkno
   return Object.entries(tree).flatMap(([key, child]) => treePaths(child, path === "" ? key : `${path}.${key}`));
 }
 
+/** Leaves of a nesting of plain objects and arrays, in the order of their keys. */
 export function treeLeaves<L = unknown>(tree: unknown): L[] {
   if (isEmpty(tree)) return [];
   if (!isContainer(tree)) return [tree as L];

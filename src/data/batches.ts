@@ -7,6 +7,7 @@ import { type HostArray, hostArray } from "../core/hostArray.ts";
 import { fullWindows, type PackedTokens } from "./packing.ts";
 import { permutation } from "./permutation.ts";
 
+/** Tokens of a step and what they are to predict, on the host. */
 export interface Batch {
   /** int32 [B, T]: the model's input. */
   readonly tokens: HostArray;
@@ -24,6 +25,7 @@ export interface ValidationBatch extends Batch {
   readonly targetBytes: number;
 }
 
+/** The batches of training, by step, without end. */
 export interface TrainingBatches {
   readonly windows: number;
   /** The batch of training step `step` (from 1). */
@@ -32,6 +34,7 @@ export interface TrainingBatches {
   epochAt(step: number): number;
 }
 
+/** The batches of one pass over the validation text. */
 export interface ValidationBatches {
   readonly windows: number;
   readonly batches: number;
@@ -39,6 +42,7 @@ export interface ValidationBatches {
   batchAt(index: number): ValidationBatch;
 }
 
+/** How packed tokens are cut into batches. */
 export interface BatchShape {
   /** B: windows in a batch; in a micro-batch where a training step has several. */
   readonly batchSize: number;

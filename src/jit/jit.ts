@@ -27,6 +27,7 @@ export type OnDevice<T> = MapTree<T, Tensor, DeviceArray>;
 /** Arguments of a compiled function: device arrays, or host arrays that are uploaded for the call and freed after it. */
 export type Argument<T> = MapTree<T, Tensor, DeviceArray | HostArray>;
 
+/** How a function is compiled and what its calls do with arguments. */
 export interface JitOptions {
   /** Positions of arguments whose memory the call takes over or frees; their arrays can't be used afterwards. */
   readonly donate?: readonly number[];
@@ -43,11 +44,13 @@ export interface JitOptions {
   readonly outShardings?: PartitionTree;
 }
 
+/** A traced program and its text. */
 export interface Lowered {
   readonly program: Program;
   readonly stablehlo: string;
 }
 
+/** A compiled function of device arrays. */
 export interface Compiled<A extends readonly unknown[], R> {
   /**
    * Compiles where these shapes are new, dispatches, and resolves before the device is done; `toHost()` of a result
@@ -95,6 +98,7 @@ function aliasesOf(
   });
 }
 
+/** The compiled form of `f`, a function of trees of Tensors: compiled at the first call with new shapes, kept on disk. */
 export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, options: JitOptions = {}): Compiled<A, R> {
   const { donate = [], name = f.name || "main", compileOptions = {} } = options;
   const entries = new Map<string, Promise<Entry<R>>>();

@@ -4,6 +4,7 @@
  */
 import { byteLength, type Scope, type Spec, sizeOf } from "../core/index.ts";
 
+/** An emitted operation with the equation it comes from. */
 export interface ListedOperation {
   /** One line, as it stands in the program, without its scope. */
   readonly text: string;

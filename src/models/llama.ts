@@ -26,6 +26,7 @@ import {
   unrolledLayers,
 } from "./layerSegments.ts";
 
+/** Sizes of a Llama and the constants of its layers. */
 export interface LlamaConfig {
   readonly numLayers: number;
   readonly embDim: number;
@@ -42,6 +43,7 @@ export interface LlamaConfig {
   readonly dtype: "bfloat16" | "float16" | "float32";
 }
 
+/** A value for each parameter of a block. */
 export interface LlamaBlock<Leaf> {
   /** [D] */
   readonly attnNorm: Leaf;
@@ -63,6 +65,7 @@ export interface LlamaBlock<Leaf> {
   readonly down: Leaf;
 }
 
+/** A value for each parameter of a model. */
 export interface LlamaTree<Leaf> {
   /** [V, D] */
   readonly embed: Leaf;
@@ -73,12 +76,14 @@ export interface LlamaTree<Leaf> {
   readonly head?: Leaf;
 }
 
+/** Parameters as Tensors, float32. */
 export type LlamaParams = LlamaTree<Tensor>;
 
 /** The linear layers of a block, by the module names that precision policies use. */
 export const llamaModules = ["attn.q", "attn.k", "attn.v", "attn.o", "mlp.gate", "mlp.up", "mlp.down"] as const;
 export type LlamaModule = (typeof llamaModules)[number];
 
+/** How a model is computed, beside its sizes. */
 export interface LlamaOptions {
   readonly config: LlamaConfig;
   /** How each linear layer multiplies. */
@@ -216,6 +221,7 @@ export function llamaLogits(params: LlamaParams, tokens: Tensor, options: LlamaO
   });
 }
 
+/** Tokens, what they are to predict, and what counts. */
 export interface LlamaBatch {
   /** [B, T] int32 */
   readonly tokens: Tensor;
@@ -225,6 +231,7 @@ export interface LlamaBatch {
   readonly weights: Tensor;
 }
 
+/** The loss and what it is made of, float32 scalars. */
 export interface LlamaLoss {
   /** Σ weight · (nll + z-loss) / Σ weight in nats; 0 where nothing counts. */
   readonly loss: Tensor;

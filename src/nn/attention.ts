@@ -12,6 +12,7 @@ import { ShapeError } from "../base/errors.ts";
 import { checkpointName, concat, dot, iota, pad, showSpec, type Tensor, where } from "../core/index.ts";
 import { inSequence } from "./inSequence.ts";
 
+/** Queries, keys and values. */
 export interface AttentionInputs {
   /** [B, T, N, H] */
   readonly q: Tensor;
@@ -21,6 +22,7 @@ export interface AttentionInputs {
   readonly v: Tensor;
 }
 
+/** How much of the scores exists at a time. */
 export interface AttentionTiles {
   /** Query positions in a block. */
   readonly rows: number;

@@ -9,6 +9,7 @@ import { customVjp } from "../autodiff/index.ts";
 import { concat, dot, inPass, iota, type Tensor, takeAlong, where, zeros } from "../core/index.ts";
 import { inSequence } from "./inSequence.ts";
 
+/** Hidden states, the head, what they are to predict and what counts. */
 export interface CrossEntropyInputs {
   /** [M, D] in the compute dtype. */
   readonly hidden: Tensor;
@@ -22,6 +23,7 @@ export interface CrossEntropyInputs {
   readonly zLoss?: number;
 }
 
+/** Sums over the tokens that count, float32 scalars. */
 export interface CrossEntropy {
   /** Σ weight · (−log p(target) + zLoss · log²Σ exp(logits)), float32. */
   readonly lossSum: Tensor;

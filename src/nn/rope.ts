@@ -11,6 +11,7 @@ export interface Llama3RopeScaling {
   readonly originalMaxPosition: number;
 }
 
+/** Base frequency and scaling of rotary positions. */
 export interface RopeOptions {
   readonly headDim: number;
   readonly theta: number;
@@ -31,8 +32,9 @@ export function ropeFrequencies({ headDim, theta, scaling }: RopeOptions): Float
   });
 }
 
+/** Factors of rotary positions. */
 export interface RopeTables {
-  /** [T, 1, H]: cosine, and sine with the first half negated. */
+  /** Cosines, [T, 1, H]; `sin` has sines of the same shape, the first half negated. */
   readonly cos: Tensor;
   readonly sin: Tensor;
 }

@@ -2,6 +2,7 @@
 import { ShapeError, UserError } from "../base/errors.ts";
 import { full, showSpec, type Tensor, treeMap, where, zeros } from "../core/index.ts";
 
+/** AdamW's constants, and which parameters decay. */
 export interface AdamWSettings {
   readonly b1: number;
   readonly b2: number;
@@ -21,6 +22,7 @@ export interface AdamWState<P> {
   readonly nu: P;
 }
 
+/** What an update reads. */
 export interface AdamWUpdate<P> {
   /** Float32, in the tree of the parameters. */
   readonly grads: P;
@@ -32,7 +34,9 @@ export interface AdamWUpdate<P> {
   readonly finite?: Tensor;
 }
 
+/** The optimizer as two pure functions. */
 export interface AdamW {
+  /** Zero moments of the parameters' shapes. */
   init<P>(params: P): AdamWState<P>;
   /** One step. @throws ShapeError where a parameter is not float32, UserError where the trees differ */
   update<P>(update: AdamWUpdate<P>): { params: P; state: AdamWState<P> };

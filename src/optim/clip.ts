@@ -9,6 +9,7 @@
 import { ShapeError, UserError } from "../base/errors.ts";
 import { full, isFloat, showSpec, stack, type Tensor, treeLeaves, treeMap, treePaths, where } from "../core/index.ts";
 
+/** Gradients of a limited global norm, and the norms before. */
 export interface ClippedGradient<T> {
   /**
    * The gradient times `scale`. Used only in element-wise expressions it is never stored: XLA multiplies on the way.

@@ -7,6 +7,7 @@ import { UserError } from "../base/errors.ts";
 import { full, type Tensor, where } from "../core/index.ts";
 import { selectTree } from "./selectTree.ts";
 
+/** How float16's loss scale grows and falls. */
 export interface LossScaleSettings {
   readonly initial: number;
   /** It does not fall below this. */
@@ -17,6 +18,7 @@ export interface LossScaleSettings {
   readonly growthInterval: number;
 }
 
+/** The loss scale and how long it has held, part of the training state. */
 export interface LossScaleState<Leaf = Tensor> {
   /** float32 scalar */
   readonly scale: Leaf;

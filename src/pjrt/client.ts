@@ -12,6 +12,7 @@ import { loadPlugin, locatePlugin, type Plugin } from "./plugin.ts";
 import { pjrtStatus } from "./status.ts";
 import { StepSlots } from "./stepSlots.ts";
 
+/** Which plugin, and how many devices. */
 export interface ClientOptions {
   /** A loaded plugin, or the path of one (default: HALFBYTE_PJRT_PLUGIN, then the cache). */
   readonly plugin?: Plugin | string;
@@ -25,6 +26,7 @@ export interface Dispatched {
   readonly events: readonly Pointer[];
 }
 
+/** One device of a client. */
 export interface Device {
   readonly id: number;
   readonly kind: string;
@@ -38,6 +40,7 @@ export interface Device {
  */
 const maxStepsInFlight = 8;
 
+/** A plugin's devices: owns their memory and compiles for them. */
 export class Client {
   readonly plugin: Plugin;
   readonly platformName: string;

@@ -4,6 +4,7 @@ import { UserError } from "../base/errors.ts";
 /** An XLA debug option's value. A plain number is an int where it is whole; `{ float }` sends a whole number as a float. */
 export type OptionValue = boolean | string | number | bigint | { readonly float: number };
 
+/** What XLA is told beside the program. */
 export interface CompileOptions {
   /** Pieces the program is partitioned into, one per device (default 1). */
   readonly numPartitions?: number;

@@ -116,6 +116,7 @@ export class DeviceArray implements Spec {
     this.release("disposed");
   }
 
+  /** Frees the memory, at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.dispose();
   }

@@ -9,6 +9,7 @@ import type { CompileOptions } from "./compileOptions.ts";
 import { DeviceArray } from "./deviceArray.ts";
 import { addressOf, callDeleter, copyBytes, type Pointer, readString, viewAt } from "./native.ts";
 
+/** How one run goes. */
 export interface ExecuteOptions {
   /** Inputs by index that keep their memory although the program's text donates them. */
   readonly nonDonatable?: readonly number[];
@@ -16,6 +17,7 @@ export interface ExecuteOptions {
   readonly outputShardings?: readonly Sharding[];
 }
 
+/** Outputs of a run that is under way. */
 export interface Execution {
   /** One array per output of the program, at once usable as inputs or for `toHost()`, which waits. */
   readonly outputs: readonly DeviceArray[];
@@ -51,12 +53,14 @@ export function canSerialize(mlir: string, { envOverrides = {} }: CompileOptions
   return !mlir.includes(oneDnnCall) && !flags.some((flag) => flag.includes("onednn"));
 }
 
+/** Where a program comes from: compiled, or loaded. */
 export interface ExecutableOrigin {
   /** Loaded from bytes rather than compiled. */
   readonly deserialized: boolean;
   readonly serializable: boolean;
 }
 
+/** A compiled program on its devices. */
 export class Executable {
   readonly client: Client;
   readonly name: string;
@@ -154,6 +158,7 @@ export class Executable {
     }
   }
 
+  /** What XLA planned for one run, in bytes. */
   memoryStats(): MemoryStats {
     this.#assertUsable();
     const stats = this.client.api.call("Executable_GetCompiledMemoryStats", { executable: this.#description });
@@ -212,6 +217,7 @@ export class Executable {
     this.client.api.call("LoadedExecutable_Destroy", { executable: this.#loaded });
   }
 
+  /** Frees the program, at the end of a `using` block. */
   [Symbol.dispose](): void {
     this.dispose();
   }

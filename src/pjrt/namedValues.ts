@@ -3,6 +3,7 @@ import { decodeStruct, writeStruct } from "./api.ts";
 import { structLayout } from "./layouts.ts";
 import { addressOf, copyBytes, type Pointer, readString, viewAt } from "./native.ts";
 
+/** A value of an attribute. */
 export type NamedValue = string | bigint | boolean | number | readonly bigint[];
 
 const types = { string: 0, int64: 1, int64List: 2, float: 3, bool: 4 } as const;

@@ -24,6 +24,7 @@ export interface PluginLocation {
   readonly record?: InstallRecord;
 }
 
+/** A loaded PJRT plugin and what it says of itself. */
 export interface Plugin extends PluginLocation {
   readonly api: PjrtApi;
   readonly attributes: Readonly<Record<string, NamedValue>>;

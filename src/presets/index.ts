@@ -6,6 +6,7 @@ import { demo } from "./demo.ts";
 import { llama3_8b, llama3_70b, llama31_405b } from "./llama3.ts";
 import { llamaTiny } from "./llamaTiny.ts";
 
+/** A whole run's settings, made by a function without arguments. */
 export type Preset = () => PartialSettings;
 
 const table = {
@@ -16,7 +17,9 @@ const table = {
   demo,
 } as const satisfies Record<string, Preset>;
 
+/** Names of Halfbyte's presets. */
 export type PresetName = keyof typeof table;
+/** Halfbyte's presets by name. */
 export const presets: Readonly<Record<PresetName, Preset>> = table;
 
 export const isPreset = (name: string): name is PresetName => Object.hasOwn(presets, name);

@@ -1,6 +1,7 @@
 /** Matrices cut into blocks that share a scale. A matrix here is [M, N]; a block has `rows` × `columns` elements. */
 import { optimizationBarrier, pad, type Tensor } from "../core/index.ts";
 
+/** Rows and columns of a block. */
 export interface BlockSize {
   readonly rows: number;
   readonly columns: number;

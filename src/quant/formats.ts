@@ -1,6 +1,7 @@
 /** The narrow formats that quantizers round to, as rounding sees them. */
 import type { DType } from "../core/index.ts";
 
+/** Narrow formats by name. */
 export type ElementName = "e2m1" | "int4" | "e4m3" | "e5m2";
 
 export interface NarrowFormat {

@@ -4,6 +4,7 @@ import { checkPrecision, isQuantized, type LinearPrecision } from "./precision.t
 import type { PolicyName, Recipe } from "./recipeNames.ts";
 import { bf16 } from "./recipes.ts";
 
+/** A recipe, and which blocks and modules it is for. */
 export interface PolicyOptions {
   readonly recipe: Recipe;
   readonly numLayers: number;
@@ -24,6 +25,7 @@ export interface PrecisionPlan {
   readonly lastLayersBf16: number;
   /** Sentences for the user about what was decided without being asked. */
   readonly notes: readonly string[];
+  /** How a module of a layer computes. */
   readonly precision: (module: string, layer: number) => LinearPrecision;
   /** Why a layer computes in BF16 though the recipe quantizes; undefined where it is quantized, or where no layer is. */
   readonly reasonForBf16: (module: string, layer: number) => string | undefined;

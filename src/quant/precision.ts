@@ -12,6 +12,7 @@ import { UserError } from "../base/errors.ts";
 import type { ElementName } from "./formats.ts";
 
 export const gemmNames = ["fprop", "dgrad", "wgrad"] as const;
+/** The three GEMMs of a linear layer. */
 export type GemmName = (typeof gemmNames)[number];
 
 /** The operand as it is, in the compute dtype (bfloat16, or float32 where the whole model computes in it). */
@@ -56,6 +57,7 @@ export interface Fp32Scale {
   readonly powerOfTwo: boolean;
 }
 
+/** To nearest with ties to even, or by random bits. */
 export type Rounding = "nearest" | "stochastic" | "stochastic8";
 
 /** An operand rounded to 4 or 8 bits. */
@@ -71,6 +73,7 @@ export type QuantizedOperand = {
   | { readonly block: "tensor"; readonly scale: Fp32Scale }
 );
 
+/** An operand as it is, or rounded. */
 export type OperandSpec = PlainOperand | QuantizedOperand;
 
 /** A random Hadamard transform along the contracting dim: groups of `size`, each multiplied by diag(signs)·H/√size. */
@@ -83,10 +86,12 @@ export interface Rotation {
 /** An operand that may be rotated. */
 export type RotatableOperand = QuantizedOperand & { readonly block: RowBlock | "tensor" };
 
+/** How one GEMM reads its operands. */
 export type GemmSpec =
   | { readonly rotation: "none"; readonly left: OperandSpec; readonly right: OperandSpec }
   | { readonly rotation: Rotation; readonly left: RotatableOperand; readonly right: RotatableOperand };
 
+/** How a linear layer multiplies: its three GEMMs. Recipes are values of this type. */
 export type LinearPrecision = Readonly<Record<GemmName, GemmSpec>>;
 
 export const isQuantizedGemm = ({ left, right }: GemmSpec): boolean =>

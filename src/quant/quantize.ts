@@ -22,6 +22,7 @@ import { type RotationMatrix, rotate } from "./rotation.ts";
 import { roundNearest, roundStochastic, stochasticBits } from "./rounding.ts";
 import { type BlockScales, codeRange, e4m3Scales, e8m0Scales, fp32Scales, outerFactor, poisoned } from "./scales.ts";
 
+/** Along which dim a matrix is quantized, and what is drawn. */
 export interface QuantizeOptions {
   /** The dim that the GEMM sums over: "row" is dim 1, whose neighbours lie in a row; "col" is dim 0. */
   readonly axis: "row" | "col";
@@ -48,6 +49,7 @@ export interface Quantized {
   readonly block: BlockSize;
 }
 
+/** Scales of blocks that multiply parts of a sum. */
 export interface PartScales {
   /** float32, one a block. */
   readonly scales: Tensor;

@@ -29,6 +29,7 @@ export interface Fp4Switches {
   readonly weightScaling: "2d" | "1d";
 }
 
+/** NVFP4's switches, each by default the published recipe. */
 export interface Nvfp4Switches extends Fp4Switches, Required<Pick<E4m3Scale, "gain" | "bound">> {
   /** One float32 scale for each row of activations, in place of one for the tensor. */
   readonly rowScaledActivation: boolean;

@@ -17,6 +17,7 @@ function hadamard(i: number, j: number): number {
   return sign;
 }
 
+/** A transform of groups as a matrix. */
 export interface RotationMatrix {
   readonly size: number;
   /** float32 [size, size]: row i holds the factors of the group's elements in its rotated element i. */

@@ -173,7 +173,8 @@ const allToAllOp: Op<Along & { readonly split: number; readonly concat: number }
   show: ({ axis, split, concat }) => `${axis} split=${split} concat=${concat}`,
 };
 
-type Pairs = readonly (readonly [from: number, to: number])[];
+/** Who sends to whom. */
+export type Pairs = readonly (readonly [from: number, to: number])[];
 
 const permuteOp: Op<Along & { readonly pairs: Pairs }> = {
   name: "collective_permute",

@@ -3,6 +3,7 @@ import { ShapeError } from "../base/errors.ts";
 import { type DType, dtypeInfo, type Emitted, type Emitter, type Spec, showSpec, type Values } from "../core/index.ts";
 import { allocate, rounder } from "../core/values.ts";
 
+/** How devices' values become one. */
 export type ReduceKind = "sum" | "max" | "min";
 
 /** The dtypes of reductions over dims. @throws ShapeError */

@@ -88,6 +88,7 @@ const shardMapOp: Op<ShardMapParams> = {
   programs: ({ body }) => ({ body }),
 };
 
+/** The mesh, and how arguments and results lie on it. */
 export interface ShardMapOptions {
   readonly mesh: Mesh;
   /** How each argument is cut: a Partition, a tree of them, or a prefix of one. */

@@ -4,6 +4,7 @@ import { full, iota, type Tensor, treeMap, zeros } from "../core/index.ts";
 import { type LlamaBatch, type LlamaOptions, type LlamaParams, llamaLoss } from "../models/llama.ts";
 import type { Word } from "../quant/index.ts";
 
+/** How a step's gradient is taken. */
 export interface GradientOptions {
   readonly model: Omit<LlamaOptions, "random">;
   /** A: equal parts of the batch that are computed one after the other, so that activations of one are kept at a time. */
@@ -15,6 +16,7 @@ export interface GradientOptions {
   readonly lossScale?: Tensor;
 }
 
+/** A step's loss and gradient. */
 export interface StepGradients {
   /** Σ weight · nll / Σ weight over the whole batch, in nats; float32. */
   readonly loss: Tensor;

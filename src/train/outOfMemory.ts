@@ -6,6 +6,7 @@ import { byteLength, type Program, showSpec } from "../core/index.ts";
 import { isOutOfMemory, type MemoryStats } from "../pjrt/index.ts";
 import { countParameters, type RunPlan } from "./plan.ts";
 
+/** One large buffer, by what it holds. */
 export interface BufferUse {
   readonly name: string;
   readonly bytes: number;

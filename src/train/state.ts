@@ -5,6 +5,7 @@ import { llamaSpecs } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import type { LossScaleSettings, LossScaleState } from "../optim/index.ts";
 
+/** What the optimizer keeps. */
 export interface OptimizerState<Leaf> {
   /** int32 scalar: updates made; skipped steps do not count. */
   readonly count: Leaf;

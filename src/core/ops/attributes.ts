@@ -1,6 +1,7 @@
 /** Spelling attributes of emitted operations. */
 
 export type AttributeValue = string | number | boolean;
+/** Attributes of an operation by name. */
 export type Attributes = Readonly<Record<string, AttributeValue>>;
 
 /** A string as MLIR reads it. */

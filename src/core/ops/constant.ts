@@ -53,6 +53,7 @@ export function full(shape: Shape, value: number, dtype: DType): Tensor {
   return applyOne(fullOp, [], { shape, dtype, value });
 }
 
+/** A tensor of zeros. */
 export function zeros(shape: Shape, dtype: DType): Tensor {
   return full(shape, 0, dtype);
 }

@@ -94,6 +94,7 @@ function fromBytes(bytes: Uint8Array, { shape, dtype }: Spec): HostArray {
   return { shape, dtype, data };
 }
 
+/** Bits of a float format. */
 export interface Precision {
   readonly exponentBits: number;
   /** Without the leading one. */

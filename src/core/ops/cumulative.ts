@@ -146,6 +146,7 @@ const maxOp = cumulative("cummax", {
   },
 });
 
+/** Which part of a dim each running value covers. */
 export interface CumulativeOptions {
   /** From the last entry to the first. */
   readonly reverse?: boolean;

@@ -6,6 +6,7 @@ import { apply, type Tensor } from "../tensor.ts";
 import { toHostArray, toValues } from "../values.ts";
 import { type Attributes, mlirDictionary, mlirString } from "./attributes.ts";
 
+/** What a call of the plugin's own functions needs beside its operands. */
 export interface CustomCallOptions {
   /**
    * What the target is told: attributes (whole numbers as 64-bit integers, others as float64) for one registered as a typed

@@ -10,6 +10,7 @@ import type { Emitted, Emitter, Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
 import { allocate, offsets, rounder, stridesOf, type Values } from "../values.ts";
 
+/** Which dims are summed over, which stay apart, and the result's dtype. */
 export interface DotParams {
   /** Dims summed over: of a, of b. */
   readonly contract: readonly [readonly number[], readonly number[]];
@@ -140,6 +141,7 @@ function interpretDot(a: Values, b: Values, params: DotParams, out: Spec): Value
   return { shape: out.shape, dtype: out.dtype, data };
 }
 
+/** Which dims are summed over, which stay apart, and the result's dtype. */
 export type DotOptions = Partial<DotParams>;
 
 /**

@@ -11,6 +11,7 @@ interface Named {
   readonly names: readonly string[];
 }
 
+/** The result's dtype. */
 export interface EinsumOptions {
   /** The result's dtype; sums are float32 whatever it is. Default as in `dot`. */
   readonly out?: DType;

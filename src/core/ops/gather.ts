@@ -256,6 +256,7 @@ function resolveIndices(name: string, x: Tensor, indices: Tensor | Indices): { d
   return { dims, arrays: given.map((index) => broadcastTo(index, shape)) };
 }
 
+/** What indices beyond a dim read. */
 export interface GatherOptions {
   /** What a place outside reads: the nearest entry (default), or zero. */
   readonly outside?: "clamp" | "zero";

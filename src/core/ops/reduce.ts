@@ -8,6 +8,7 @@ import { allocate, offsets, rounder, stridesOf, type Values } from "../values.ts
 import { convert } from "./convert.ts";
 import { checkDim, i64s } from "./shape.ts";
 
+/** Whether reduced dims stay, with size 1. */
 export interface ReduceOptions {
   /** Keep the reduced dims with size 1. */
   readonly keepDims?: boolean;

@@ -246,6 +246,7 @@ export function reverse(x: Tensor, dims: readonly number[]): Tensor {
   return applyOne(reverseOp, [x], { dims: dims.map((dim) => checkDim("reverse", x, dim)) });
 }
 
+/** How many elements are added at the ends of each dim, and their value. */
 export interface PadOptions {
   /** Entries put before, after and between the elements of each dim; negative low and high are not allowed. */
   readonly low: readonly number[];
@@ -292,6 +293,7 @@ const padOp: Op<PadParams> = {
   show: ({ low, high, value }) => `low=${low} high=${high} value=${value}`,
 };
 
+/** Adds `low` and `high` elements of `value` at the ends of each dim. @throws ShapeError */
 export function pad(x: Tensor, { low, high, interior, value = 0 }: PadOptions): Tensor {
   if ([...low, ...high, ...(interior ?? [])].every((n) => n === 0)) return x;
   return applyOne(padOp, [x], { low, high, interior: interior ?? low.map(() => 0), value });
@@ -339,6 +341,7 @@ const concatOp: Op<{ dim: number }> = {
   show: ({ dim }) => `dim=${dim}`,
 };
 
+/** Joins tensors of one dtype along `dim`; their other dims are equal. @throws ShapeError */
 export function concat(tensors: readonly Tensor[], dim: number): Tensor {
   const [first] = tensors;
   if (first === undefined) throw new ShapeError("concat: needs at least one tensor");

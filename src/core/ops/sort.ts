@@ -12,6 +12,7 @@ import { full, iota } from "./constant.ts";
 import { scatterUpdate } from "./gather.ts";
 import { checkDim, narrow } from "./shape.ts";
 
+/** The order of a sort, and what becomes of equal elements. */
 export interface SortOptions {
   /** From the largest to the smallest; default from the smallest. */
   readonly descending?: boolean;
