@@ -63,5 +63,5 @@ export {
 export { atScope, currentScope, inPass, namedScope, parseScope, type Scope, showScope } from "./scope.ts";
 export { apply, applyOne, type Operand, parameter, Tensor } from "./tensor.ts";
 export { interpret, interpretProgram, trace, traceFunction } from "./trace.ts";
-export { type MapTree, treeLeaves, treeLeavesLike, treeMap, treePaths, treeUnflatten } from "./tree.ts";
+export { type MapTree, showTree, treeLeaves, treeLeavesLike, treeMap, treePaths, treeUnflatten } from "./tree.ts";
 export { toHostArray, toValues, type Values } from "./values.ts";

@@ -30,6 +30,15 @@ export function treePaths(tree: unknown, path = ""): { path: string; leaf: unkno
   return Object.entries(tree).flatMap(([key, child]) => treePaths(child, path === "" ? key : `${path}.${key}`));
 }
 
+/** The tree as text, `show` for each leaf: two trees have the same text where structure, keys and leaves agree. */
+export function showTree(tree: unknown, show: (leaf: unknown) => string): string {
+  if (isEmpty(tree)) return "null";
+  if (!isContainer(tree)) return show(tree);
+  if (Array.isArray(tree)) return `[${tree.map((child) => showTree(child, show)).join(",")}]`;
+  const members = Object.entries(tree).map(([key, child]) => `${JSON.stringify(key)}:${showTree(child, show)}`);
+  return `{${members.join(",")}}`;
+}
+
 /** Leaves of a nesting of plain objects and arrays, in the order of their keys. */
 export function treeLeaves<L = unknown>(tree: unknown): L[] {
   if (isEmpty(tree)) return [];

@@ -35,7 +35,8 @@ export function readEntry(folder: string, key: string): Uint8Array | undefined {
   let file: Buffer;
   try {
     file = readFileSync(pathOf(folder, key));
-  } catch {
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EISDIR") removeEntry(folder, key);
     return undefined;
   }
   const content = file.subarray(headerBytes);
@@ -68,7 +69,8 @@ export function removeEntry(folder: string, key: string): void {
 
 function remove(path: string): void {
   try {
-    rmSync(path, { force: true });
+    // Whatever stands in an entry's place goes, a folder too.
+    rmSync(path, { force: true, recursive: true });
   } catch {
     // Not ours to remove: it stays.
   }

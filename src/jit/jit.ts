@@ -1,5 +1,6 @@
 /** `jit`: a function of Tensors becomes a function of device arrays, compiled once for each combination of shapes. */
 import { HalfbyteError, UserError } from "../base/errors.ts";
+import { nearest } from "../base/nearest.ts";
 import {
   type HostArray,
   type MapTree,
@@ -8,6 +9,7 @@ import {
   type Spec,
   sameShape,
   showSpec,
+  showTree,
   type Tensor,
   traceFunction,
   treeLeaves,
@@ -19,7 +21,7 @@ import { type Client, type CompileOptions, DeviceArray, defaultClient, type Exec
 import { meshSize, type PartitionTree, type Sharding, sameSharding } from "../sharding/index.ts";
 import { compileCached } from "./compileCache.ts";
 import { compileOptionsFor } from "./compileOptions.ts";
-import { checkPlace, type Placed, placeArguments, placeResults } from "./placement.ts";
+import { type Placed, placeArguments, placeResults } from "./placement.ts";
 import { loweringFor } from "./platform.ts";
 
 /** The same tree with a DeviceArray at each Tensor. */
@@ -101,6 +103,7 @@ function aliasesOf(
 /** The compiled form of `f`, a function of trees of Tensors: compiled at the first call with new shapes, kept on disk. */
 export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, options: JitOptions = {}): Compiled<A, R> {
   const { donate = [], name = f.name || "main", compileOptions = {} } = options;
+  checkOptions(options, name);
   const entries = new Map<string, Promise<Entry<R>>>();
   const client = () => options.client ?? defaultClient();
   const forMesh: CompileOptions = options.mesh
@@ -135,13 +138,7 @@ export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, optio
   };
 
   const entryFor = (args: readonly unknown[]): Promise<Entry<R>> => {
-    const key = args
-      .map((arg) =>
-        treePaths(arg)
-          .map(({ path, leaf }) => `${path}:${showSpec(leaf as Spec)}`)
-          .join(";"),
-      )
-      .join("|");
+    const key = showTree(args, (leaf) => showSpec(leaf as Spec));
     const known = entries.get(key);
     if (known !== undefined) return known;
     const entry = lowerTraced(args).then(async (lowered) => ({
@@ -187,18 +184,17 @@ export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, optio
   const call = async (...args: readonly unknown[]): Promise<OnDevice<R>> => {
     const leaves = treePaths(args);
     checkArguments(args, leaves);
-    const { executable, result, placed } = await entryFor(args);
+    const places = placeArguments(args, { name, client: client(), options });
     const uploads: DeviceArray[] = [];
     try {
-      const inputs = leaves.map(({ path, leaf }, i) => {
-        if (leaf instanceof DeviceArray) {
-          checkPlace(leaf, placed?.inputs[i], `${name}: argument ${path}`);
-          return leaf;
-        }
-        const uploaded = put(leaf as HostArray, client(), placed?.inputs[i]);
+      // Before anything is awaited: the caller may change a host array as soon as the call returns.
+      const inputs = leaves.map(({ leaf }, i) => {
+        if (leaf instanceof DeviceArray) return leaf;
+        const uploaded = put(leaf as HostArray, client(), places?.[i]);
         uploads.push(uploaded);
         return uploaded;
       });
+      const { executable, result, placed } = await entryFor(args);
       const { outputs } = await executable.execute(inputs, placed && { outputShardings: placed.outputs });
       // What no output took over is given up all the same.
       for (const i of donatedLeaves(args)) inputs[i]!.release(`donated to ${name}`);
@@ -225,6 +221,35 @@ export function jit<A extends readonly unknown[], R>(f: (...args: A) => R, optio
       entries.clear();
     },
   });
+}
+
+const optionNames: Readonly<Record<keyof JitOptions, true>> = {
+  donate: true,
+  name: true,
+  client: true,
+  compileOptions: true,
+  listing: true,
+  mesh: true,
+  inShardings: true,
+  outShardings: true,
+};
+
+/** What a caller without types may get wrong. @throws UserError */
+function checkOptions(options: JitOptions, name: string): void {
+  const unknown = Object.keys(options).find((key) => !Object.hasOwn(optionNames, key));
+  if (unknown !== undefined) {
+    const known = Object.keys(optionNames);
+    const near = nearest(unknown, known);
+    const fix = near === undefined ? `options are ${known.join(", ")}` : `did you mean ${near}?`;
+    throw new UserError("E_OPTION", `jit(${name}): no option is called ${unknown}; ${fix}`);
+  }
+  for (const key of ["donate", "inShardings"] as const) {
+    if (options[key] === undefined || Array.isArray(options[key])) continue;
+    throw new UserError(
+      "E_OPTION",
+      `jit(${name}): ${key} is a list, one entry an argument: ${key === "donate" ? "{ donate: [0] }" : '{ inShardings: [partition("data")] }'}`,
+    );
+  }
 }
 
 function messageOf(f: () => unknown): string {

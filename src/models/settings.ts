@@ -53,7 +53,9 @@ export const blockSettings = z.object({
   remat_policy: z
     .enum(Object.keys(rematPolicies) as [RematPolicyName, ...RematPolicyName[]])
     .default("none")
-    .describe("What the backward pass recomputes instead of keeping: none keeps all, full keeps block inputs only"),
+    .describe(
+      "What the backward pass recomputes instead of keeping: none keeps all, full block inputs only, minimal every product, _with_context the attention's result too, _with_quantization quantized operands too, save_… those projections",
+    ),
   scan_layers: z
     .boolean()
     .default(false)

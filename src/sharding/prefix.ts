@@ -9,7 +9,7 @@ import { type Partition, replicated } from "./partition.ts";
  */
 export type PartitionTree = object | null | undefined;
 
-const isPartition = (node: object): node is Partition => "splits" in node;
+const isPartition = (node: unknown): node is Partition => typeof node === "object" && node !== null && "splits" in node;
 
 /**
  * The partition of each leaf of `tree`, in order. @throws UserError where a key of `tree` is missing in the prefix or has

@@ -38,6 +38,46 @@ const newState = () => putTree({ w: f32([4, 4], Math.sin), step: hostArray([], "
 
 afterEach(() => vi.restoreAllMocks());
 
+describe("what a call is given", () => {
+  it("are told apart by the structure of their trees, not by the paths to their leaves", async () => {
+    type Nested = { a: { b: Tensor } };
+    type Flat = { "a.b": Tensor };
+    const f = jit((t: Nested | Flat) => ("a" in t ? t.a.b.mul(2) : t["a.b"].mul(3)));
+    const x = f32([1], () => 1);
+    const values = [
+      await f({ a: { b: x } } as never),
+      await f({ "a.b": x } as never),
+      await f({ a: { b: x } } as never),
+    ];
+    expect(await Promise.all((values as DeviceArray[]).map(numbers))).toEqual([[2], [3], [2]]);
+    disposeTree(values);
+    const same = jit((t: readonly Tensor[] | { readonly 0: Tensor }) => t);
+    const [list, record] = [await same([x] as never), await same({ 0: x } as never)];
+    expect([Array.isArray(list), Array.isArray(record)]).toEqual([true, false]);
+    disposeTree([list, record]);
+    f.dispose();
+    same.dispose();
+  });
+
+  it("are read when the call is made: the caller may change a host array at once", async () => {
+    const f = jit((x: Tensor) => x.mul(2));
+    const x = f32([1], () => 21);
+    const running = f(x);
+    (x.data as Float32Array)[0] = 99;
+    const result = await running;
+    expect(await numbers(result)).toEqual([42]);
+    result.dispose();
+    f.dispose();
+  });
+
+  it("options that do not exist, and lists that are none, are refused", () => {
+    const f = (x: Tensor) => x;
+    expect(() => jit(f, { donateArgs: [0] } as never)).toThrow("no option is called donateArgs");
+    expect(() => jit(f, { donat: [0] } as never)).toThrow("did you mean donate?");
+    expect(() => jit(f, { donate: 0 } as never)).toThrow("donate is a list, one entry an argument: { donate: [0] }");
+  });
+});
+
 describe("donation", () => {
   it("updates a state in place", async () => {
     const step = jit(train, { donate: [0] });
