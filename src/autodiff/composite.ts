@@ -2,6 +2,7 @@
  * Composites: a function under a name by which a compiler may know a better form of it. What it is made of stays in the
  * program as its decomposition, which is what the interpreter runs and what derivatives are taken of.
  */
+import { ShapeError } from "../base/errors.ts";
 import {
   apply,
   interpretProgram,
@@ -13,7 +14,7 @@ import {
   treeUnflatten,
 } from "../core/index.ts";
 import type { Op } from "../core/op.ts";
-import { type Attributes, mlirDictionary, mlirString } from "../core/ops/attributes.ts";
+import { type Attributes, checkAttributes, mlirDictionary, mlirString } from "../core/ops/attributes.ts";
 import { copy } from "../core/ops/identity.ts";
 import { backward } from "./backward.ts";
 import { capturesOf } from "./bodies.ts";
@@ -58,6 +59,10 @@ export function composite<A extends readonly unknown[], R>(
   f: (...args: A) => R,
   attributes: Attributes = {},
 ): (...args: A) => R {
+  if (!/^[a-zA-Z]\w*(\.[\w$]+)+$/.test(name)) {
+    throw new ShapeError(`composite: a name is "vendor.operation", two words with a dot between; got "${name}"`);
+  }
+  checkAttributes(`composite ${name}`, attributes);
   return (...args) => {
     const leaves = treeLeaves<Tensor>(args);
     const inside = leaves.map(parameter);

@@ -2,7 +2,7 @@
  * The one table of element types: what each is called by XLA (MLIR), by safetensors and by PJRT, how many bits a value
  * has, and how it lies in host memory. No other file spells a dtype.
  */
-import { UserError } from "../base/errors.ts";
+import { callerPlace, UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
 
 /** What holds the elements of a host array. */
@@ -67,26 +67,29 @@ export type DType = keyof typeof table;
 /** Every dtype, in table order. */
 export const dtypes = Object.keys(table) as readonly DType[];
 
+/** What the table says of a dtype. @throws UserError, with the caller's line, where it has no such name */
 export function dtypeInfo(dtype: DType): DTypeInfo {
-  return table[dtype];
+  return Object.hasOwn(table, dtype) ? table[dtype] : refuseDType(dtype, callerPlace());
 }
 
 export function isFloat(dtype: DType): boolean {
-  return table[dtype].kind === "float";
+  return dtypeInfo(dtype).kind === "float";
 }
 
 export function isInteger(dtype: DType): boolean {
-  return table[dtype].kind === "int" || table[dtype].kind === "uint";
+  const { kind } = dtypeInfo(dtype);
+  return kind === "int" || kind === "uint";
 }
 
 /** A dtype by its name, for names that come from a user or a file. */
 export function parseDType(name: string): DType {
-  if (name in table) return name as DType;
-  const near = nearest(name, dtypes);
-  throw new UserError(
-    "E_DTYPE",
-    `unknown dtype "${name}"${near ? `. Did you mean "${near}"?` : `; known: ${dtypes.join(", ")}`}`,
-  );
+  return Object.hasOwn(table, name) ? (name as DType) : refuseDType(name);
+}
+
+function refuseDType(name: string, place?: string): never {
+  const near = nearest(String(name), dtypes);
+  const hint = near ? `. Did you mean "${near}"?` : `; known: ${dtypes.join(", ")}`;
+  throw new UserError("E_DTYPE", `unknown dtype "${name}"${hint}${place === undefined ? "" : ` (at ${place})`}`);
 }
 
 /** The dtype of a safetensors name, or undefined where Halfbyte has none. */

@@ -53,10 +53,35 @@ export function hostArray(shape: Shape, dtype: DType, data: TypedArray): HostArr
     );
   }
   if (!(data instanceof array) || data.length !== sizeOf(shape)) {
+    const got =
+      data == null ? data : `a ${(data as object).constructor.name} of ${(data as ArrayLike<unknown>).length}`;
     throw new UserError(
       "E_HOST_ARRAY",
-      `${showSpec({ shape, dtype })} needs a ${array.name} of ${sizeOf(shape)} values; got a ${data.constructor.name} of ${data.length}`,
+      `${showSpec({ shape, dtype })} needs a ${array.name} of ${sizeOf(shape)} values; got ${got}`,
     );
   }
   return { shape, dtype, data };
+}
+
+/**
+ * Checks an array that may be made by hand, and its values of fewer bits than their byte, whose other bits a device takes
+ * for granted. @throws UserError
+ */
+export function checkHostArray({ shape, dtype, data }: HostArray): void {
+  hostArray(shape, dtype, data);
+  const { bits, kind } = dtypeInfo(dtype);
+  if (bits >= 8 && kind !== "bool") return;
+  const [low, high] = kind === "int" ? [-8, 7] : [0, kind === "bool" ? 1 : 15];
+  for (const value of data) {
+    if (value >= low && value <= high) continue;
+    throw new UserError(
+      "E_HOST_ARRAY",
+      `${showSpec({ shape, dtype })} holds values from ${low} to ${high}; got ${value}`,
+    );
+  }
+}
+
+/** Whether a value has the parts of a host array, whatever is in them. */
+export function isHostArray(value: unknown): value is HostArray {
+  return typeof value === "object" && value !== null && "data" in value && "dtype" in value && "shape" in value;
 }

@@ -3,12 +3,12 @@
  * array alone, so a run that is resumed or spread over other devices draws the same ones.
  */
 import { ShapeError } from "../base/errors.ts";
-import type { DType } from "./dtype.ts";
-import { type Shape, sizeOf } from "./hostArray.ts";
+import { type DType, dtypeInfo, isInteger } from "./dtype.ts";
+import { type Shape, showSpec, sizeOf } from "./hostArray.ts";
 import { full, iota } from "./ops/constant.ts";
 import { precisionOf } from "./ops/convert.ts";
 import { hashConstants, hashName, keyStream, threefryRotations } from "./randomBits.ts";
-import type { Tensor } from "./tensor.ts";
+import { Tensor } from "./tensor.ts";
 
 /** An unsigned 32-bit integer: known while tracing, or an integer scalar of the program. */
 export type Word = number | Tensor;
@@ -22,8 +22,20 @@ export interface DrawStream {
   readonly linear: Tensor;
 }
 
-export const asWord = (word: Word): Tensor =>
-  typeof word === "number" ? full([], word >>> 0, "uint32") : word.astype("uint32");
+/** A word as uint32; a negative integer of a Tensor is taken by its bits. @throws ShapeError where it is no word */
+export function asWord(word: Word): Tensor {
+  if (typeof word === "number") {
+    if (word === word >>> 0) return full([], word, "uint32");
+    throw new ShapeError(
+      `random keys: a word must be a whole number from 0 to 4294967295; got ${word}. A larger seed is two words`,
+    );
+  }
+  if (word instanceof Tensor && word.rank === 0 && isInteger(word.dtype) && dtypeInfo(word.dtype).bits <= 32) {
+    return word.astype("uint32");
+  }
+  const got = word instanceof Tensor ? showSpec(word) : typeof word;
+  throw new ShapeError(`random keys: a word must be a number or an integer scalar of at most 32 bits; got ${got}`);
+}
 
 const xorShift = (x: Tensor, bits: number): Tensor => x.xor(x.shiftRight(bits));
 

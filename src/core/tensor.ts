@@ -251,9 +251,9 @@ export class Tensor implements Spec {
   narrow(dim: number, start: number, size: number): Tensor {
     return shapes.narrow(this, dim, start, size);
   }
-  /** One entry of a dim, which goes away. */
+  /** One entry of a dim, which goes away; a negative index counts from the end. @throws ShapeError */
   at(dim: number, index: number): Tensor {
-    return shapes.squeeze(shapes.narrow(this, dim, index, 1), dim);
+    return shapes.entryAt(this, dim, index);
   }
 
   // Reductions.

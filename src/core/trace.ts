@@ -1,7 +1,9 @@
 /** From a function of Tensors to a Program, and running one in plain TypeScript. */
 import { UserError } from "../base/errors.ts";
-import { type HostArray, type Spec, sameShape, showSpec } from "./hostArray.ts";
+import { dtypeInfo } from "./dtype.ts";
+import { checkHostArray, type HostArray, isHostArray, type Spec } from "./hostArray.ts";
 import type { Eqn } from "./op.ts";
+import { checkShape } from "./ops/shape.ts";
 import { notingPlaces } from "./places.ts";
 import { makeProgram, type Program } from "./program.ts";
 import { parameter, Tensor } from "./tensor.ts";
@@ -29,7 +31,12 @@ export function traceFunction<A extends readonly unknown[], R>(
 }
 
 function traceOnce<A extends readonly unknown[], R>(f: (...args: A) => R, specs: readonly unknown[]): Traced<R> {
-  const args = specs.map((tree) => treeUnflatten(tree, treeLeaves<Spec>(tree).map(parameter)));
+  const args = specs.map((tree) =>
+    treeUnflatten(
+      tree,
+      treePaths(tree).map(({ leaf, path }) => argument(leaf, path)),
+    ),
+  );
   const result = f(...(args as unknown as A));
   const outputs = treePaths(result);
   for (const { path, leaf } of outputs) {
@@ -41,6 +48,19 @@ function traceOnce<A extends readonly unknown[], R>(f: (...args: A) => R, specs:
   const program = makeProgram(treeLeaves<Tensor>(args), treeLeaves<Tensor>(result));
   const pathsOf = (paths: readonly { path: string }[]) => paths.map(({ path }) => path);
   return { program: { ...program, inputPaths: pathsOf(treePaths(args)), outputPaths: pathsOf(outputs) }, result };
+}
+
+function argument(leaf: unknown, path: string): Tensor {
+  const { shape, dtype } = Object(leaf) as Partial<Spec>;
+  if (!Array.isArray(shape) || typeof dtype !== "string") {
+    throw new UserError(
+      "E_ARGUMENT",
+      `an argument has a shape and a dtype, such as a host array or spec([2, 3], "float32"); got ${typeof leaf}${path && ` at "${path}"`}`,
+    );
+  }
+  checkShape("an argument", shape);
+  dtypeInfo(dtype);
+  return parameter({ shape, dtype });
 }
 
 /** The program of f for arguments of the given specs; `showProgram` prints it. */
@@ -89,13 +109,10 @@ export function interpret<A extends readonly unknown[], R>(
   f: (...args: A) => R,
   ...args: { [K in keyof A]: MapTree<A[K], Tensor, HostArray> }
 ): MapTree<R, Tensor, HostArray> {
+  for (const host of treeLeaves(args)) {
+    if (!isHostArray(host)) throw new UserError("E_ARGUMENT", `interpret takes host arrays; got ${typeof host}`);
+    checkHostArray(host);
+  }
   const { program, result } = traceFunction(f, args);
-  const inputs = treeLeaves<HostArray>(args).map((host, i) => {
-    const expected = program.inputs[i]!;
-    if (!sameShape(host.shape, expected.shape))
-      throw new UserError("E_ARGUMENT", `expected ${showSpec(expected)}, got ${showSpec(host)}`);
-    return toValues(host);
-  });
-  const outputs = interpretProgram(program, inputs).map(toHostArray);
-  return treeUnflatten(result, outputs);
+  return treeUnflatten(result, interpretProgram(program, treeLeaves<HostArray>(args).map(toValues)).map(toHostArray));
 }

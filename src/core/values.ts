@@ -14,7 +14,7 @@ export type NumberArray =
   | Uint16Array
   | Uint32Array;
 
-/** Row-major numbers. 64-bit integers are held as float64 and are exact up to 2^53. */
+/** Row-major numbers. 64-bit integers are held as float64: exact up to 2^53, beyond it the nearest (of −7 as uint64 the largest). */
 export interface Values extends Spec {
   readonly data: NumberArray;
 }

@@ -2,23 +2,31 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { grad, scan, vjp } from "../../src/autodiff/index.ts";
+import { composite, grad, scan, vjp } from "../../src/autodiff/index.ts";
 import { ShapeError, UserError } from "../../src/base/errors.ts";
 import {
   argMax,
   concat,
+  constant,
   cumprod,
   cumsum,
+  customCall,
   type DType,
   dot,
   dynamicSlice,
   dynamicUpdateSlice,
   einsum,
+  foldIn,
   full,
   gather,
+  hostArray,
+  interpret,
   iota,
+  oneHot,
   pad,
   parameter,
+  parseDType,
+  randomKey,
   reducePrecision,
   roll,
   scatterAdd,
@@ -46,6 +54,15 @@ const int = t([2, 3], "int32");
 const mask = t([2, 3], "bool");
 const f8 = t([2, 3], "float8_e4m3fn");
 const shifted = [[1], [2]] as const;
+const twice = [1, -1] as const;
+
+/** A function called as no type allows it. */
+// biome-ignore lint/suspicious/noExplicitAny: what a caller in plain JavaScript may do.
+type Loose = (...args: any[]) => unknown;
+
+const key = randomKey(1);
+const f = (y: Tensor): Tensor => y;
+const call = { interpret: () => [] };
 
 /** Each mistake on a line of its own, which the error must name. */
 const mistakes: [() => unknown, string][] = [
@@ -71,7 +88,8 @@ const mistakes: [() => unknown, string][] = [
   [() => full([2], 256, "uint8"), "full: 256 is no uint8"],
   [() => full([2, -1], 0, "float32"), "full: [2,-1] is no shape; sizes must be whole numbers ≥ 0"],
   [() => zeros([1.5], "float32"), "full: [1.5] is no shape"],
-  [() => iota([2, 3], 2, "int32"), "iota: dim 2 is outside the shape [2,3]"],
+  [() => iota([2, 3], 2, "int32"), "iota: dim 2 is outside int32[2,3]"],
+  [() => iota([2, 3], 0.5, "int32"), "iota: a dim is a whole number; got 0.5"],
   [() => iota([2], 0, "bool"), "iota: cannot count in bool"],
   [() => x.reshape([4, 2]), "reshape: float32[2,3] has 6 elements, [4,2] has 8"],
   [() => x.reshape([-1, 4]), "reshape: float32[2,3] has 6 elements, which does not settle [-1,4]"],
@@ -84,16 +102,29 @@ const mistakes: [() => unknown, string][] = [
   [() => x.squeeze(5), "squeeze: dim 5 is outside float32[2,3]"],
   [() => x.expandDims(4), "expandDims: float32[2,3] can get a new dim from -3 to 2, not 4"],
   [() => x.slice([0, 0], [3, 3]), "slice: [0,0] to [3,3] step [1,1] is outside float32[2,3]"],
-  [() => x.narrow(1, 2, 2), "slice: [0,2] to [2,4] step [1,1] is outside float32[2,3]"],
-  [() => x.at(2, 0), "narrow: dim 2 is outside float32[2,3]"],
+  [() => x.slice([0, 0.5], [2, 3]), "slice: [0,0.5] to [2,3] step [1,1] must be whole numbers"],
+  [() => x.expandDims(0.5), "expandDims: float32[2,3] can get a new dim from -3 to 2, not 0.5"],
+  [() => x.narrow(1, 2, 2), "narrow: 2 entries from 2 are not in dim 1 of float32[2,3]; both are whole numbers ≥ 0"],
+  [() => x.narrow(1, 0.5, 2), "narrow: 2 entries from 0.5 are not in dim 1 of float32[2,3]"],
+  [() => x.at(2, 0), "at: dim 2 is outside float32[2,3]"],
+  [() => x.at(0, -3), "at: the index must be a whole number from -2 to 1, dim 0 of float32[2,3]; got -3"],
+  [() => x.at(0, 0.5), "at: the index must be a whole number from -2 to 1, dim 0 of float32[2,3]; got 0.5"],
   [() => x.reverse([2]), "reverse: dim 2 is outside float32[2,3]"],
-  [() => pad(x, { low: [1], high: [1] }), "pad: low [1] and high [1] must be ≥ 0, one for each dim of float32[2,3]"],
+  [() => x.reverse([0, -2]), "reverse: dims [0,-2] name dim 0 of float32[2,3] twice"],
+  [() => pad(x, { low: [1], high: [1] }), "interior [0] must be whole numbers ≥ 0, one for each dim of float32[2,3]"],
+  [() => pad(x, { low: [0, 0.5], high: [0, 0] }), "pad: low [0,0.5], high [0,0] and interior [0,0] must be whole"],
+  [() => pad(x, { low: [0], high: [0] }), "pad: low [0], high [0] and interior [0] must be whole numbers ≥ 0"],
   [() => pad(int, { low: [1, 0], high: [0, 0], value: 0.5 }), "pad: 0.5 is no int32"],
   [() => concat([x, t([2])], 1), "concat along 1: float32[2,3] and float32[2] differ elsewhere"],
   [() => concat([x, bf16], 0), "concat along 0: float32[2,3] and bfloat16[2,3] differ elsewhere"],
   [() => concat([], 0), "concat: needs at least one tensor"],
+  [() => (concat as Loose)(x, x, 0), "concat: takes Tensors in a list, concat([a, b], …)"],
+  [() => (stack as Loose)(x, x, 0), "stack: takes Tensors in a list, stack([a, b], …)"],
   [() => stack([x, t([3, 2])], 0), "concat along 0: float32[1,2,3] and float32[1,3,2] differ elsewhere"],
-  [() => x.sum(2), "reduce_sum: dims [2] are outside float32[2,3]"],
+  [() => x.sum(2), "reduce_sum: dim 2 is outside float32[2,3]"],
+  [() => x.sum([0, 0]), "reduce_sum: dims [0,0] name dim 0 of float32[2,3] twice"],
+  [() => x.maxOver([1, -1]), "reduce_max: dims [1,-1] name dim 1 of float32[2,3] twice"],
+  [() => x.mean([0.5]), "reduce_sum: a dim is a whole number; got 0.5"],
   [() => mask.sum(), "reduce_sum: cannot reduce bool[2,3]; cast it first"],
   [() => int.mean(), "mean: takes floats; got int32[2,3]"],
   [() => f8.maxOver(), "reduce_max: cannot reduce float8_e4m3fn[2,3]; cast it first"],
@@ -110,11 +141,14 @@ const mistakes: [() => unknown, string][] = [
   ],
   [() => dot(x, bf16), "dot: float32[2,3] × bfloat16[2,3]: dtypes differ; cast one operand"],
   [() => dot(x, x, { contract: [[0], [0, 1]] }), "as many contracting dims are needed on both sides"],
-  [() => dot(x, x, { contract: shifted }), "contracting dims 1 and 2 have sizes 3 and undefined; they must be equal"],
+  [() => dot(x, x, { contract: shifted }), "dot: dim 2 is outside float32[2,3]"],
+  [() => dot(x, x, { contract: [twice, twice] }), "dot: dims [1,-1] name dim 1 of float32[2,3] twice"],
+  [() => dot(x, x, { contract: [[0], [0]], batch: [[0], [0]] }), "dot: dims [0,0] name dim 0 of float32[2,3] twice"],
   [() => dot(int, int, { contract: [[1], [1]], out: "float32" }), "cannot give float32"],
   [() => dot(t([2], "int4"), t([2], "int4")), "cast the operands first, for example to bfloat16"],
   [() => einsum("ij,jk", [x, x]), 'einsum "ij,jk": write letters as in "ij,jk->ik"'],
   [() => einsum("ij->ij", [x, x]), 'einsum "ij->ij": names 1 operands; got 2'],
+  [() => (einsum as Loose)("ij,jk->ik", x, x), "takes its operands in a list, einsum(equation, [a, b])"],
   [() => einsum("ijk->i", [x]), 'einsum "ijk->i": "ijk" names 3 dims of float32[2,3]'],
   [() => einsum("ii->i", [x]), 'einsum "ii->i": "ii" has a name twice'],
   [() => einsum("ij,jk->ik", [x, x]), 'einsum "ij,jk->ik": j has sizes 3 and 2; they must be equal'],
@@ -125,6 +159,19 @@ const mistakes: [() => unknown, string][] = [
   [() => take(x, x), "gather: indices must be integers; got float32[2,3]"],
   [() => take(t([]), int), "take: dim 0 is outside float32[]"],
   [() => take(t([0, 2]), int), "gather: dim 0 of float32[0,2] has no entries"],
+  [() => oneHot(x, 3, "float32"), "oneHot: indices must be integers; got float32[2,3]"],
+  [() => oneHot(int, 1.5, "float32"), "[2,3,1.5] is no shape; sizes must be whole numbers ≥ 0"],
+  [() => (constant as Loose)(3), "constant: takes a host array, as hostArray makes it; got number"],
+  [() => randomKey(1.5), "a word must be a whole number from 0 to 4294967295; got 1.5. A larger seed is two words"],
+  [() => randomKey(0, Number.NaN), "a word must be a whole number from 0 to 4294967295; got NaN"],
+  [() => randomKey(2 ** 32), "a word must be a whole number from 0 to 4294967295; got 4294967296"],
+  [() => foldIn(key, -1), "a word must be a whole number from 0 to 4294967295; got -1"],
+  [() => randomKey(t([])), "a word must be a number or an integer scalar of at most 32 bits; got float32[]"],
+  [() => randomKey(t([2], "int32")), "a word must be a number or an integer scalar of at most 32 bits; got int32[2]"],
+  [() => randomKey(t([], "int64")), "a word must be a number or an integer scalar of at most 32 bits; got int64[]"],
+  [() => (composite as Loose)("op", f), 'composite: a name is "vendor.operation", two words with a dot between'],
+  [() => (composite as Loose)("a.b", f, { list: [1] }), 'attribute "list" must be a string, a number or a boolean'],
+  [() => (customCall as Loose)("f", x, [x], call), "customCall: takes Tensors in a list, customCall([a, b], …)"],
   [() => gather(x, [null]), "gather: float32[2,3] takes indices for 1 to 2 dims; got 0 of 1"],
   [() => gather(x, [0, null, 1]), "gather: float32[2,3] takes indices for 1 to 2 dims; got 2 of 3"],
   [() => gather(x, [t([2], "int32"), t([3], "int32")]), "gather: int32[2] and int32[3] do not broadcast: 2 against 3"],
@@ -207,6 +254,68 @@ describe("a shape error", () => {
     const { message } = errorOf(() => trace(f, spec([2, 3], "float32")));
     const line = Number(message.match(/:(\d+):\d+\)$/)?.[1]);
     expect(ownLines[line - 1]).toContain("// here");
+  });
+});
+
+describe("an unknown dtype", () => {
+  const wrong = "float31" as DType;
+  it.each([
+    ["astype", () => x.astype(wrong)],
+    ["bitcast", () => x.bitcast(wrong)],
+    ["full", () => full([2], 0, wrong)],
+    ["iota", () => iota([2], 0, wrong)],
+    ["dot", () => dot(x, x, { contract: [[1], [1]], out: wrong })],
+    ["oneHot", () => oneHot(int, 3, wrong)],
+    ["customCall", () => customCall("f", [x], [{ shape: [2], dtype: wrong }], { interpret: () => [] })],
+    ["trace", () => trace((y: Tensor) => y, spec([2], wrong))],
+    ["hostArray", () => hostArray([2], wrong, new Float32Array(2))],
+  ])("%s offers the nearest, and says where", (_, use) => {
+    const error = errorOf(use);
+    expect(error).toMatchObject({ code: "E_DTYPE" });
+    expect(error.message).toMatch(`unknown dtype "float31". Did you mean "float32"? (at ${ownPath}:`);
+  });
+
+  it("is not one of the names that every object has", () => {
+    expect(() => parseDType("toString")).toThrow('unknown dtype "toString"');
+  });
+});
+
+describe("the interpreter checks its inputs as a device does", () => {
+  const same = (y: Tensor) => y;
+  it.each([
+    [{ shape: [4], dtype: "float32", data: new Float32Array(2) }, "float32[4] needs a Float32Array of 4 values"],
+    [{ shape: [2], dtype: "float32", data: [1, 2] }, "float32[2] needs a Float32Array of 2 values; got a Array of 2"],
+    [{ shape: [-2, -2], dtype: "float32", data: new Float32Array(4) }, "is no shape"],
+    [{ shape: [2], dtype: "bool", data: Uint8Array.of(1, 2) }, "bool[2] holds values from 0 to 1; got 2"],
+    [{ shape: [1], dtype: "float4_e2m1fn", data: Uint8Array.of(200) }, "holds values from 0 to 15; got 200"],
+    [{ shape: [1], dtype: "int4", data: Int8Array.of(-20) }, "holds values from -8 to 7; got -20"],
+    [3, "interpret takes host arrays; got number"],
+  ])("%j", (host, message) => {
+    expect(() => interpret(same, host as never)).toThrow(message);
+    if (typeof host === "object") expect(() => constant(host as never)).toThrow(message);
+  });
+
+  it("tracing takes what has a shape and a dtype", () => {
+    expect(() => trace((y: { a: Tensor }) => y.a, { a: 3 })).toThrow('"float32"); got number at "a"');
+  });
+});
+
+describe("what is counted from the end, and empty dims", () => {
+  const host = hostArray([2, 3], "float32", Float32Array.of(1, 2, 3, 4, 5, 6));
+  const valuesOf = (f: (y: Tensor) => Tensor) => [...interpret(f, host).data];
+
+  it("negative dims and indices count from the end", () => {
+    expect(valuesOf((y) => y.at(-1, -1))).toEqual([3, 6]);
+    expect(valuesOf((y) => dot(y, y, { contract: [[-1], [-1]] }))).toEqual([14, 32, 32, 77]);
+    expect(valuesOf(() => iota([2, 2], -1, "float32"))).toEqual([0, 1, 0, 1]);
+  });
+
+  it("of a dim without entries zeros are read, also backwards", () => {
+    const places = () => iota([2], 0, "int32");
+    const read = (y: Tensor) => gather(y.narrow(0, 0, 0), places(), { outside: "zero" });
+    expect(valuesOf(read)).toEqual([0, 0, 0, 0, 0, 0]);
+    const written = (y: Tensor) => scatterAdd(y.narrow(0, 0, 0), places(), y.mul(2)).sum();
+    expect(valuesOf(grad(written))).toEqual([0, 0, 0, 0, 0, 0]);
   });
 });
 

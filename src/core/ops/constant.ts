@@ -1,11 +1,11 @@
 /** Values that depend on nothing: one number everywhere, counting along a dim, and literal arrays. */
 import { ShapeError } from "../../base/errors.ts";
 import { type DType, dtypeInfo, isInteger } from "../dtype.ts";
-import { type HostArray, type Shape, type Spec, sizeOf } from "../hostArray.ts";
+import { checkHostArray, type HostArray, isHostArray, type Shape, type Spec, sizeOf } from "../hostArray.ts";
 import type { Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
 import { allocate, generate, representable, rounder, stridesOf, toValues, type Values } from "../values.ts";
-import { checkShape } from "./shape.ts";
+import { checkDim, checkShape } from "./shape.ts";
 
 const fullOp: Op<Spec & { value: number }> = {
   name: "full",
@@ -24,9 +24,8 @@ const fullOp: Op<Spec & { value: number }> = {
 
 const iotaOp: Op<Spec & { dim: number }> = {
   name: "iota",
-  shape: (_, { shape, dtype, dim }) => {
+  shape: (_, { shape, dtype }) => {
     checkShape("iota", shape);
-    if (!(dim >= 0 && dim < shape.length)) throw new ShapeError(`iota: dim ${dim} is outside the shape [${shape}]`);
     if (dtype === "bool" || dtype === "float8_e8m0fnu" || (isInteger(dtype) && dtypeInfo(dtype).bits < 8))
       throw new ShapeError(`iota: cannot count in ${dtype}`);
     return [{ shape, dtype }];
@@ -60,10 +59,16 @@ export function zeros(shape: Shape, dtype: DType): Tensor {
 
 /** 0, 1, 2, … along `dim`, the same along the others. */
 export function iota(shape: Shape, dim: number, dtype: DType): Tensor {
-  return applyOne(iotaOp, [], { shape, dtype, dim });
+  return applyOne(iotaOp, [], { shape, dtype, dim: checkDim("iota", { shape, dtype }, dim) });
 }
 
 /** A literal array, written into the program: for small tables. */
 export function constant(host: HostArray): Tensor {
+  if (!isHostArray(host)) {
+    throw new ShapeError(
+      `constant: takes a host array, as hostArray makes it; got ${typeof host}. full(shape, value, dtype) repeats one number`,
+    );
+  }
+  checkHostArray(host);
   return applyOne(literalOp, [], { values: toValues(host) });
 }

@@ -2,15 +2,19 @@
 import { ShapeError } from "../../base/errors.ts";
 import { decodeArray, encodeArray } from "../codecs.ts";
 import { type DType, dtypeInfo, isInteger } from "../dtype.ts";
-import { type HostArray, type Spec, showSpec, sizeOf } from "../hostArray.ts";
+import { type HostArray, type Shape, type Spec, showSpec, sizeOf } from "../hostArray.ts";
 import type { Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
 import { allocate, generate, type NumberArray, toHostArray, toValues } from "../values.ts";
 import { checkKind, roundHalfEven } from "./elementwise.ts";
+import { reshape, reshapeOp } from "./shape.ts";
 
 const convertOp: Op<{ dtype: DType }> = {
   name: "convert",
-  shape: ([x], { dtype }) => [{ shape: x!.shape, dtype }],
+  shape: ([x], { dtype }) => {
+    dtypeInfo(dtype);
+    return [{ shape: x!.shape, dtype }];
+  },
   vjp: ({ inputs: [x], cts: [ct] }) => [dtypeInfo(ct!.dtype).kind === "float" ? convert(ct!, x!.dtype) : undefined],
   lower: (e, [x], _, [out]) => {
     // XLA takes the largest float4 for infinity and saturates it.
@@ -50,23 +54,32 @@ function wrap(dtype: DType): (x: number) => number {
   return kind === "int" ? (x) => (x << 28) >> 28 : (x) => x & 15;
 }
 
+/** @throws ShapeError where x's bits can't be read as `dtype` */
+function bitcastShape(x: Spec, dtype: DType): Shape {
+  if (x.dtype === "bool" || dtype === "bool") throw new ShapeError(`bitcast: bool has no bits; got ${showSpec(x)}`);
+  const [from, to] = [dtypeInfo(x.dtype).bits, dtypeInfo(dtype).bits];
+  if (from === to) return x.shape;
+  if (from > to) return [...x.shape, from / to];
+  if (x.shape.at(-1) !== to / from) {
+    throw new ShapeError(
+      `bitcast: ${to / from} values of ${x.dtype} make one ${dtype}, so the last dim must be ${to / from}; got ${showSpec(x)}`,
+    );
+  }
+  return x.shape.slice(0, -1);
+}
+
 /** Values of a byte or less lie one after the other from the low bits up, in wider ones and in 4-bit pairs. */
 const bitcastOp: Op<{ dtype: DType }> = {
   name: "bitcast",
-  shape: ([x], { dtype }) => {
-    if (x!.dtype === "bool" || dtype === "bool") throw new ShapeError(`bitcast: bool has no bits; got ${showSpec(x!)}`);
-    const [from, to] = [dtypeInfo(x!.dtype).bits, dtypeInfo(dtype).bits];
-    if (from === to) return [{ shape: x!.shape, dtype }];
-    if (from > to) return [{ shape: [...x!.shape, from / to], dtype }];
-    if (x!.shape.at(-1) !== to / from) {
-      throw new ShapeError(
-        `bitcast: ${to / from} values of ${x!.dtype} make one ${dtype}, so the last dim must be ${to / from}; got ${showSpec(x!)}`,
-      );
-    }
-    return [{ shape: x!.shape.slice(0, -1), dtype }];
-  },
+  shape: ([x], { dtype }) => [{ shape: bitcastShape(x!, dtype), dtype }],
   vjp: "none",
-  lower: (e, inputs, _, outputs) => e.op("stablehlo.bitcast_convert", inputs, outputs),
+  lower: (e, [x], _, [out]) => {
+    // XLA's simplifier takes two for one from the first dtype to the last, whose shape then is another.
+    const widths = dtypeInfo(x!.dtype).bits !== dtypeInfo(out!.dtype).bits;
+    return e.op("stablehlo.bitcast_convert", widths ? e.op("stablehlo.optimization_barrier", [x!], [x!]) : [x!], [
+      out!,
+    ]);
+  },
   interpret: ([x], _, [out]) => [toValues(fromBytes(bytesOf(toHostArray(x!)), out!))],
   show: ({ dtype }) => dtype,
 };
@@ -160,8 +173,17 @@ export function convert(x: Tensor, dtype: DType): Tensor {
   return x.dtype === dtype ? x : applyOne(convertOp, [x], { dtype });
 }
 
+/** One operation for a chain of bitcasts, with nothing but reshapes between: all of them keep the bits' order. */
 export function bitcast(x: Tensor, dtype: DType): Tensor {
-  return x.dtype === dtype ? x : applyOne(bitcastOp, [x], { dtype });
+  if (x.dtype === dtype) return x;
+  const shape = bitcastShape(x, dtype);
+  let source = x;
+  while (source.eqn?.op === bitcastOp || source.eqn?.op === reshapeOp) source = source.eqn.inputs[0]!;
+  if (source.dtype === x.dtype) return applyOne(bitcastOp, [x], { dtype });
+  const group = dtypeInfo(dtype).bits / dtypeInfo(source.dtype).bits;
+  const grouped = reshape(source, group > 1 ? [...shape, group] : group === 1 ? shape : source.shape);
+  const cast = source.dtype === dtype ? grouped : applyOne(bitcastOp, [grouped], { dtype });
+  return reshape(cast, shape);
 }
 
 /** x rounded to a float of fewer bits, in its own dtype. What is too small for a normal number becomes zero. @throws ShapeError */

@@ -1,6 +1,7 @@
 /**
  * Running sums, products and maxima along one dim. Integers and maxima are exact in any order. Floats of 16 bits are combined
- * in float32 and rounded once; the interpreter combines from left to right in float64, so results agree as those of sums do.
+ * in float32 and rounded once; the interpreter combines from left to right in float64, so results agree as those of sums do. Where all
+ * that is summed is −0 the interpreter gives 0; compiled it is 0 or −0, as XLA may leave out the sum with 0.
  */
 import { type DType, dtypeInfo, isFloat } from "../dtype.ts";
 import type { Spec } from "../hostArray.ts";

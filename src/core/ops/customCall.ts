@@ -1,10 +1,12 @@
 /** Calls of code that the plugin, or a library registered with it, brings along. */
 import { ShapeError, UserError } from "../../base/errors.ts";
+import { dtypeInfo } from "../dtype.ts";
 import { type HostArray, type Spec, sameShape, showSpec } from "../hostArray.ts";
 import type { Op, VjpArguments } from "../op.ts";
 import { apply, type Tensor } from "../tensor.ts";
 import { toHostArray, toValues } from "../values.ts";
-import { type Attributes, mlirDictionary, mlirString } from "./attributes.ts";
+import { type Attributes, checkAttributes, mlirDictionary, mlirString } from "./attributes.ts";
+import { checkList, checkShape } from "./shape.ts";
 
 /** What a call of the plugin's own functions needs beside its operands. */
 export interface CustomCallOptions {
@@ -87,6 +89,12 @@ export function customCall(
 ): readonly Tensor[] {
   if (typeof options?.interpret !== "function")
     throw new ShapeError(`customCall ${target}: needs \`interpret\`, the same computation in TypeScript`);
-  const specs = outputs.map(({ shape, dtype }): Spec => ({ shape, dtype }));
+  checkList("customCall", inputs);
+  if (typeof options.config === "object") checkAttributes(`customCall ${target}`, options.config);
+  const specs = outputs.map(({ shape, dtype }): Spec => {
+    checkShape(`customCall ${target}`, shape);
+    dtypeInfo(dtype);
+    return { shape, dtype };
+  });
   return apply(customCallOp, inputs, { ...options, target, outputs: specs });
 }

@@ -9,6 +9,7 @@ import { type Spec, showSpec, sizeOf } from "../hostArray.ts";
 import type { Emitted, Emitter, Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
 import { allocate, offsets, rounder, stridesOf, type Values } from "../values.ts";
+import { checkDims } from "./shape.ts";
 
 /** Which dims are summed over, which stay apart, and the result's dtype. */
 export interface DotParams {
@@ -154,7 +155,14 @@ export function dot(
   b: Tensor,
   { contract, batch = [[], []], out = accumulatesTo(a.dtype) }: DotOptions = {},
 ): Tensor {
-  return applyOne(dotOp, [a, b], { contract: contract ?? [[a.rank - 1], [Math.max(0, b.rank - 2)]], batch, out });
+  const [ofA, ofB] = contract ?? [[a.rank - 1], [Math.max(0, b.rank - 2)]];
+  const [dimsA, dimsB] = [checkDims("dot", a, [...batch[0], ...ofA]), checkDims("dot", b, [...batch[1], ...ofB])];
+  const [countA, countB] = [batch[0].length, batch[1].length];
+  return applyOne(dotOp, [a, b], {
+    contract: [dimsA.slice(countA), dimsB.slice(countB)],
+    batch: [dimsA.slice(0, countA), dimsB.slice(0, countB)],
+    out,
+  });
 }
 
 const accumulatesTo = (dtype: DType): DType =>

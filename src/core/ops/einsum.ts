@@ -25,6 +25,7 @@ export interface EinsumOptions {
 export function einsum(equation: string, operands: readonly Tensor[], { out }: EinsumOptions = {}): Tensor {
   const parts = equation.replaceAll(" ", "").match(/^([a-zA-Z]*(?:,[a-zA-Z]*)*)->([a-zA-Z]*)$/);
   const bad = (rule: string) => new ShapeError(`einsum "${equation}": ${rule}`);
+  if (!Array.isArray(operands)) throw bad("takes its operands in a list, einsum(equation, [a, b])");
   if (parts === null) throw bad('write letters as in "ij,jk->ik"');
   const named = parts[1]!.split(",").map((letters, i): Named | undefined => {
     const x = operands[i];

@@ -95,7 +95,10 @@ const gatherOp: Op<GatherParams> = {
   name: "gather",
   shape: ([x, ...indices], params) => {
     const empty = params.dims.find((dim) => x!.shape[dim] === 0);
-    if (empty !== undefined) throw new ShapeError(`gather: dim ${empty} of ${showSpec(x!)} has no entries`);
+    if (empty !== undefined)
+      throw new ShapeError(
+        `gather: dim ${empty} of ${showSpec(x!)} has no entries, of which { outside: "zero" } reads zeros`,
+      );
     return [{ shape: windowShape(x!, params, indices[0]!.shape), dtype: x!.dtype }];
   },
   vjp: ({ inputs: [x, ...indices], params: { dims }, cts: [ct] }) => {
@@ -151,16 +154,11 @@ const scatterOp: Op<ScatterParams> = {
     const [target, indices, updates] = [inputs[0]!, inputs.slice(1, -1), inputs.at(-1)!];
     const ofTarget = () =>
       params.combine === "add" ? ct! : scatter("set", ct!, params, indices, full(updates.shape, 0, updates.dtype));
-    const ofUpdates = () => {
-      const stays = insideOf(target, params, indices);
-      const read = applyOne(gatherOp, [ct!, ...indices], { dims: params.dims });
-      return maskWindow(
-        read,
-        target,
-        params,
-        params.combine === "add" ? stays : stays.and(isLast(target, params, indices)),
-      );
-    };
+    const ofUpdates = () =>
+      readWhere(ct!, params, indices, () => {
+        const stays = insideOf(target, params, indices);
+        return params.combine === "add" ? stays : stays.and(isLast(target, params, indices));
+      });
     return [needs[0] ? ofTarget() : undefined, ...indices.map(() => undefined), needs.at(-1) ? ofUpdates() : undefined];
   },
   lower: (e, inputs, params, [out]) => {
@@ -233,10 +231,14 @@ function isLast(x: Spec, { dims }: GatherParams, indices: readonly Tensor[]): Te
   return applyOne(gatherOp, [last, ...indices], every).eq(numbers);
 }
 
-/** A window with zeros where the mask, of the indices' shape, is false. */
-function maskWindow(window: Tensor, x: Spec, params: GatherParams, mask: Tensor): Tensor {
+/** What is read of x, zero where the mask, of the indices' shape, is false; of a dim without entries all is zero. */
+function readWhere(x: Tensor, { dims }: GatherParams, indices: readonly Tensor[], maskOf: () => Tensor): Tensor {
+  const params = { dims };
+  if (dims.some((dim) => x.shape[dim] === 0)) return full(windowShape(x, params, indices[0]!.shape), 0, x.dtype);
   const { before, after } = wholeDims(x, params);
-  return where(mask.reshape([...before.map(() => 1), ...mask.shape, ...after.map(() => 1)]), window, 0);
+  const mask = maskOf();
+  const aligned = mask.reshape([...before.map(() => 1), ...mask.shape, ...after.map(() => 1)]);
+  return where(aligned, applyOne(gatherOp, [x, ...indices], params), 0);
 }
 
 /** The indexed dims, and their indices as int32 of one shape. */
@@ -269,8 +271,8 @@ export interface GatherOptions {
  */
 export function gather(x: Tensor, indices: Tensor | Indices, { outside = "clamp" }: GatherOptions = {}): Tensor {
   const { dims, arrays } = resolveIndices("gather", x, indices);
-  const read = applyOne(gatherOp, [x, ...arrays], { dims });
-  return outside === "clamp" ? read : maskWindow(read, x, { dims }, insideOf(x, { dims }, arrays));
+  if (outside === "clamp") return applyOne(gatherOp, [x, ...arrays], { dims });
+  return readWhere(x, { dims }, arrays, () => insideOf(x, { dims }, arrays));
 }
 
 /**
@@ -300,8 +302,8 @@ export function take(x: Tensor, indices: Tensor, dim = 0): Tensor {
 /** 1 where the position along a new last dim equals the index, else 0. */
 export function oneHot(indices: Tensor, depth: number, dtype: DType): Tensor {
   const shape = [...indices.shape, depth];
-  return iota(shape, shape.length - 1, indices.dtype)
-    .eq(indices.expandDims(-1))
+  return iota(shape, shape.length - 1, "int32")
+    .eq(asIndices("oneHot", indices, depth).expandDims(-1))
     .astype(dtype);
 }
 
@@ -318,7 +320,8 @@ export function takeAlong(x: Tensor, indices: Tensor, dim: number): Tensor {
     throw new ShapeError(`takeAlong: indices must have the shape [${wanted}]; got ${showSpec(indices)}`);
   }
   if (wanted[at] === 1 && isFloat(x.dtype) && dtypeInfo(x.dtype).bits >= 16) {
-    return where(iota(x.shape, at, indices.dtype).eq(indices), x, 0).sum(at, { keepDims: true });
+    const places = asIndices("takeAlong", indices, x.shape[at]!);
+    return where(iota(x.shape, at, "int32").eq(places), x, 0).sum(at, { keepDims: true });
   }
   const places = wanted.map((_, d) => (d === at ? indices : iota(wanted, d, "int32")));
   return gather(x, places, { outside: "zero" });

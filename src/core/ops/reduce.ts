@@ -6,7 +6,7 @@ import type { Emitted, Emitter, Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
 import { allocate, offsets, rounder, stridesOf, type Values } from "../values.ts";
 import { convert } from "./convert.ts";
-import { checkDim, i64s } from "./shape.ts";
+import { checkDim, checkDims, i64s } from "./shape.ts";
 
 /** Whether reduced dims stay, with size 1. */
 export interface ReduceOptions {
@@ -202,10 +202,7 @@ function reduce(
   { keepDims }: ReduceOptions = {},
 ): Tensor {
   const list = dims === undefined ? x.shape.map((_, i) => i) : typeof dims === "number" ? [dims] : dims;
-  const resolved = [...new Set(list.map((dim) => (dim < 0 ? dim + x.rank : dim)))].sort((a, b) => a - b);
-  if (resolved.some((dim) => !(dim >= 0 && dim < x.rank))) {
-    throw new ShapeError(`${op.name}: dims [${list}] are outside ${showSpec(x)}`);
-  }
+  const resolved = checkDims(op.name, x, list).sort((a, b) => a - b);
   const result = resolved.length === 0 ? x : applyOne(op, [x], { dims: resolved });
   return keepDims ? result.reshape(x.shape.map((n, i) => (resolved.includes(i) ? 1 : n))) : result;
 }

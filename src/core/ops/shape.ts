@@ -17,14 +17,28 @@ export function checkShape(name: string, shape: Shape): void {
 
 /** `dim` counted from the left. @throws ShapeError where it is outside x */
 export function checkDim(name: string, x: Spec, dim: number): number {
+  if (!Number.isInteger(dim)) throw new ShapeError(`${name}: a dim is a whole number; got ${dim}`);
   const resolved = dim < 0 ? dim + x.shape.length : dim;
-  if (!Number.isInteger(dim) || resolved < 0 || resolved >= x.shape.length) {
+  if (resolved < 0 || resolved >= x.shape.length) {
     throw new ShapeError(`${name}: dim ${dim} is outside ${showSpec(x)}`);
   }
   return resolved;
 }
 
-const reshapeOp: Op<{ shape: Shape }> = {
+/** A list of dims, all different, counted from the left. @throws ShapeError */
+export function checkDims(name: string, x: Spec, dims: readonly number[]): number[] {
+  const resolved = dims.map((dim) => checkDim(name, x, dim));
+  const twice = resolved.find((dim, i) => resolved.indexOf(dim) !== i);
+  if (twice !== undefined) throw new ShapeError(`${name}: dims [${dims}] name dim ${twice} of ${showSpec(x)} twice`);
+  return resolved;
+}
+
+/** @throws ShapeError where what should be a list of Tensors is none, such as Tensors given one by one */
+export function checkList(name: string, tensors: readonly Tensor[]): void {
+  if (!Array.isArray(tensors)) throw new ShapeError(`${name}: takes Tensors in a list, ${name}([a, b], …)`);
+}
+
+export const reshapeOp: Op<{ shape: Shape }> = {
   name: "reshape",
   shape: ([x], { shape }) => {
     checkShape("reshape", shape);
@@ -56,7 +70,7 @@ export function reshape(x: Tensor, shape: Shape): Tensor {
 
 export const expandDims = (x: Tensor, dim: number): Tensor => {
   const at = dim < 0 ? dim + x.rank + 1 : dim;
-  if (!(at >= 0 && at <= x.rank)) {
+  if (!(Number.isInteger(at) && at >= 0 && at <= x.rank)) {
     throw new ShapeError(`expandDims: ${showSpec(x)} can get a new dim from ${-x.rank - 1} to ${x.rank}, not ${dim}`);
   }
   return reshape(x, x.shape.toSpliced(at, 0, 1));
@@ -170,6 +184,10 @@ const sliceOp: Op<SliceParams> = {
   name: "slice",
   shape: ([x], { starts, limits, strides }) => {
     const rank = x!.shape.length;
+    const numbers = [...starts, ...limits, ...strides];
+    if (!numbers.every(Number.isInteger)) {
+      throw new ShapeError(`slice: [${starts}] to [${limits}] step [${strides}] must be whole numbers`);
+    }
     const fits = starts.every((s, i) => s >= 0 && s <= limits[i]! && limits[i]! <= x!.shape[i]! && strides[i]! >= 1);
     if (starts.length !== rank || limits.length !== rank || strides.length !== rank || !fits) {
       throw new ShapeError(`slice: [${starts}] to [${limits}] step [${strides}] is outside ${showSpec(x!)}`);
@@ -212,11 +230,28 @@ export function slice(x: Tensor, params: SliceParams): Tensor {
 
 export function narrow(x: Tensor, dim: number, start: number, size: number): Tensor {
   const at = checkDim("narrow", x, dim);
+  if (!Number.isInteger(start) || !Number.isInteger(size) || start < 0 || size < 0 || start + size > x.shape[at]!) {
+    throw new ShapeError(
+      `narrow: ${size} entries from ${start} are not in dim ${dim} of ${showSpec(x)}; both are whole numbers ≥ 0`,
+    );
+  }
   return slice(x, {
     starts: x.shape.map((_, i) => (i === at ? start : 0)),
     limits: x.shape.map((n, i) => (i === at ? start + size : n)),
     strides: x.shape.map(() => 1),
   });
+}
+
+/** One entry of a dim, which goes away; a negative index counts from the end. @throws ShapeError */
+export function entryAt(x: Tensor, dim: number, index: number): Tensor {
+  const at = checkDim("at", x, dim);
+  const size = x.shape[at]!;
+  if (!(Number.isInteger(index) && index >= -size && index < size)) {
+    throw new ShapeError(
+      `at: the index must be a whole number from ${-size} to ${size - 1}, dim ${dim} of ${showSpec(x)}; got ${index}`,
+    );
+  }
+  return squeeze(narrow(x, at, index < 0 ? index + size : index, 1), at);
 }
 
 const reverseOp: Op<{ dims: readonly number[] }> = {
@@ -243,7 +278,7 @@ const reverseOp: Op<{ dims: readonly number[] }> = {
 };
 
 export function reverse(x: Tensor, dims: readonly number[]): Tensor {
-  return applyOne(reverseOp, [x], { dims: dims.map((dim) => checkDim("reverse", x, dim)) });
+  return applyOne(reverseOp, [x], { dims: checkDims("reverse", x, dims) });
 }
 
 /** How many elements are added at the ends of each dim, and their value. */
@@ -257,13 +292,18 @@ export interface PadOptions {
 
 type PadParams = Required<PadOptions>;
 
+const isCount = (n: number): boolean => Number.isInteger(n) && n >= 0;
+
 const padOp: Op<PadParams> = {
   name: "pad",
   shape: ([x], { low, high, interior, value }) => {
     const rank = x!.shape.length;
     if (!representable(value, x!.dtype)) throw new ShapeError(`pad: ${value} is no ${x!.dtype}`);
-    if (low.length !== rank || high.length !== rank || [...low, ...high, ...interior].some((n) => n < 0)) {
-      throw new ShapeError(`pad: low [${low}] and high [${high}] must be ≥ 0, one for each dim of ${showSpec(x!)}`);
+    const counts = [...low, ...high, ...interior];
+    if (counts.length !== 3 * rank || low.length !== rank || high.length !== rank || !counts.every(isCount)) {
+      throw new ShapeError(
+        `pad: low [${low}], high [${high}] and interior [${interior}] must be whole numbers ≥ 0, one for each dim of ${showSpec(x!)}`,
+      );
     }
     return [
       { shape: x!.shape.map((n, i) => n + low[i]! + high[i]! + Math.max(0, n - 1) * interior[i]!), dtype: x!.dtype },
@@ -295,8 +335,9 @@ const padOp: Op<PadParams> = {
 
 /** Adds `low` and `high` elements of `value` at the ends of each dim. @throws ShapeError */
 export function pad(x: Tensor, { low, high, interior, value = 0 }: PadOptions): Tensor {
-  if ([...low, ...high, ...(interior ?? [])].every((n) => n === 0)) return x;
-  return applyOne(padOp, [x], { low, high, interior: interior ?? low.map(() => 0), value });
+  const params = { low, high, interior: interior ?? low.map(() => 0), value };
+  padOp.shape([x], params);
+  return [...low, ...high, ...params.interior].every((n) => n === 0) ? x : applyOne(padOp, [x], params);
 }
 
 const concatOp: Op<{ dim: number }> = {
@@ -343,6 +384,7 @@ const concatOp: Op<{ dim: number }> = {
 
 /** Joins tensors of one dtype along `dim`; their other dims are equal. @throws ShapeError */
 export function concat(tensors: readonly Tensor[], dim: number): Tensor {
+  checkList("concat", tensors);
   const [first] = tensors;
   if (first === undefined) throw new ShapeError("concat: needs at least one tensor");
   return tensors.length === 1 ? first : applyOne(concatOp, tensors, { dim: checkDim("concat", first, dim) });
@@ -350,6 +392,7 @@ export function concat(tensors: readonly Tensor[], dim: number): Tensor {
 
 /** Tensors of one shape along a new dim. */
 export function stack(tensors: readonly Tensor[], dim: number): Tensor {
+  checkList("stack", tensors);
   return concat(
     tensors.map((x) => expandDims(x, dim)),
     dim,

@@ -5,7 +5,7 @@ import { type Program, trace } from "../../../src/core/index.ts";
 import type { AnyOp } from "../../../src/core/op.ts";
 import { callCases } from "./callCases.ts";
 import { controlCases } from "./controlCases.ts";
-import { bitcastCases, convertCases, reducePrecisionCases } from "./convertCases.ts";
+import { bitcastCases, bitcastPairCases, convertCases, reducePrecisionCases } from "./convertCases.ts";
 import { cumulativeCases } from "./cumulativeCases.ts";
 import { dotCases } from "./dotCases.ts";
 import { dynamicSliceCases } from "./dynamicSliceCases.ts";
@@ -33,6 +33,7 @@ export const families: Readonly<Record<string, () => OpCase[]>> = {
   "element by element": once(elementwiseCases),
   conversions: once(convertCases),
   bitcasts: once(bitcastCases),
+  "bitcasts of bitcasts": once(bitcastPairCases),
   "reduced precision": once(reducePrecisionCases),
   "moving, selecting and making elements": once(shapeCases),
   "windows at running places": once(dynamicSliceCases),

@@ -6,6 +6,7 @@ import {
   dtypes,
   gather,
   type HostArray,
+  iota,
   isInteger,
   oneHot,
   type Shape,
@@ -121,6 +122,25 @@ const oneHots = (dtype: DType): fc.Arbitrary<Unlabelled> =>
     indices(shape, 5).map((ids) => ({ inputs: [ids], f: (t: Tensor) => oneHot(t, 5, dtype) })),
   );
 
+/** Dims longer than the indices' dtype can count; of its numbers all, or for 16 bits those about the ends. */
+function longDimCases(): OpCase[] {
+  return (["uint8", "int8", "uint16", "int16"] as const).flatMap((dtype) => {
+    const ids = hostOf(dtype, [8], [0, 1, 44, 127, 128, 200, 255, 32768]);
+    const size = dtype.endsWith("8") ? 300 : 66_000;
+    const row = (type: DType) => iota([1, size], 1, "int32").rem(97).astype(type).broadcastTo([8, size]);
+    const uses: Readonly<Record<string, (ids: Tensor) => Tensor>> = {
+      oneHot: (list) => oneHot(list, size, "float32").mul(row("float32")).sum(1),
+      "oneHot has one 1": (list) => oneHot(list, size, "float32").sum(1),
+      takeAlong: (list) => takeAlong(row("float32"), list.expandDims(1), 1),
+      "takeAlong of integers": (list) => takeAlong(row("int32"), list.expandDims(1), 1),
+      take: (list) => take(row("int32"), list, 1),
+    };
+    return Object.entries(uses).map(
+      ([name, f]): OpCase => ({ label: `${name} at ${dtype}`, inputs: [ids], f: (list) => f(list!), rule: exact }),
+    );
+  });
+}
+
 export function gatherCases(count = 3): OpCase[] {
   return [
     ...drawnCasesOf("take", takes, () => bits, count),
@@ -132,5 +152,6 @@ export function gatherCases(count = 3): OpCase[] {
     ...drawnCasesOf("scatterUpdate", writes(scatterUpdate, arrays), () => bits, count),
     ...drawnCasesOf("takeAlong", picks, () => exactButZeros, count),
     ...drawnCasesOf("oneHot", oneHots, () => exact, count),
+    ...longDimCases(),
   ];
 }
