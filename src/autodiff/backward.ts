@@ -7,13 +7,14 @@ import { atScope, dtypeInfo, isFloat, sameShape, showSpec, type Tensor } from ".
 import type { Eqn } from "../core/op.ts";
 import { equationsBehind } from "./equationsBehind.ts";
 
-/** The equations between `outputs` and `inputs` through which a derivative flows, oldest first. */
+/** The equations between `outputs` and `inputs` through which a derivative flows, oldest first; behind `stops` none is. */
 export function differentiablePath(
   outputs: readonly Tensor[],
   inputs: readonly Tensor[],
+  stops: readonly Tensor[] = [],
 ): { eqns: Eqn[]; active: Set<Tensor> } {
   const active = new Set(inputs.filter((t) => isFloat(t.dtype)));
-  const eqns = equationsBehind(outputs, new Set(inputs)).filter((eqn) => {
+  const eqns = equationsBehind(outputs, new Set([...inputs, ...stops])).filter((eqn) => {
     if (eqn.op.vjp === "none" || !eqn.inputs.some((t) => active.has(t))) return false;
     for (const output of eqn.outputs) if (isFloat(output.dtype)) active.add(output);
     return true;
@@ -29,13 +30,18 @@ function sumOf(a: Tensor, b: Tensor): Tensor {
 
 /**
  * Cotangents of `inputs` given those of `outputs` (undefined = zero). An input that no output depends on gets undefined.
+ * `stops` are what else the outputs' computation begins with, where that is a body's.
  */
 export function backward(
   outputs: readonly Tensor[],
   cotangents: readonly (Tensor | undefined)[],
   inputs: readonly Tensor[],
+  stops: readonly Tensor[] = [],
 ): (Tensor | undefined)[] {
-  const { eqns, active } = differentiablePath(outputs, inputs);
+  const { eqns, active } = differentiablePath(outputs, inputs, stops);
+  // An input may itself be computed from another (a captured tensor from an argument): derivatives end there, even where
+  // another output of the equation that makes it lies on the path.
+  const ends = new Set(inputs);
   const cts = new Map<Tensor, Tensor>();
   const accumulate = (t: Tensor, ct: Tensor | undefined) => {
     if (ct === undefined || !active.has(t)) return;
@@ -45,7 +51,7 @@ export function backward(
   };
   outputs.forEach((t, i) => accumulate(t, cotangents[i]));
   for (const eqn of eqns.reverse()) {
-    const outputCts = eqn.outputs.map((t) => cts.get(t));
+    const outputCts = eqn.outputs.map((t) => (ends.has(t) ? undefined : cts.get(t)));
     if (outputCts.every((ct) => ct === undefined) || eqn.op.vjp === "none") continue;
     const { inputs, outputs, params, scope } = eqn;
     const needs = inputs.map((t) => active.has(t));

@@ -34,7 +34,7 @@ const compositeOp: Op<CompositeParams> = {
   shape: (_, { results }) => results,
   vjp: ({ inputs, params: { body, results }, cts }) => {
     const own = inputs.map(copy);
-    const again = replay(results, new Map(body.inputs.map((t, i) => [t, own[i]!])), new Map());
+    const again = replay(results, new Map(body.inputs.map((t, i) => [t, own[i]!])));
     return backward(again, cts, own);
   },
   lower: (e, inputs, { name, attributes, body }, outputs) =>

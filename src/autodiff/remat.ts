@@ -25,24 +25,27 @@ interface RematParams {
   readonly numArgs: number;
   readonly results: readonly Tensor[];
   readonly policy: RematPolicy;
+  /** What functions around this one keep of its results' computation. It comes from the first computation, whose tensors may
+   * be inputs of this one, so nothing behind it belongs to this function. */
+  readonly held: readonly Tensor[];
 }
 
 const rematOp: Op<RematParams> = {
   name: "remat",
   shape: (_, { results }) => results,
-  vjp: ({ inputs: outer, params: { inner, numArgs, results, policy }, cts, needs }) => {
-    const kept = keptBy(policy, results, inner);
-    const held = [...outer.slice(0, numArgs), ...kept, ...cts.flatMap((ct) => ct ?? [])];
-    const behind = optimizationBarrier(held).values();
+  vjp: ({ inputs: outer, params: { inner, numArgs, results, policy, held }, cts, needs }) => {
+    const kept = keptBy(policy, results, inner, held);
+    const read = [...outer.slice(0, numArgs), ...kept, ...cts.flatMap((ct) => ct ?? [])];
+    const behind = optimizationBarrier(read).values();
     const take = (): Tensor => behind.next().value!;
     // Outer inputs stand in for inner ones: inside another remat this marker is a copy with other inputs.
     const inputs = inner.map((_, i) => (i < numArgs ? take() : outer[i]!));
     const saved = new Map(kept.map((t) => [t, take()]));
     const tied = cts.map((ct) => (ct === undefined ? undefined : take()));
     const replaced = new Map(inner.flatMap((t, i) => (t === inputs[i] ? [] : [[t, inputs[i]!] as const])));
-    const clones = replay(results, replaced, saved);
+    const clones = replay(results, replaced, { saved, stops: [...inner, ...held] });
     const wanted = inputs.filter((_, i) => needs[i]);
-    const found = backward(clones, tied, wanted);
+    const found = backward(clones, tied, wanted, [...inputs, ...saved.values(), ...held]);
     let k = 0;
     return inputs.map((_, i) => (needs[i] ? found[k++] : undefined));
   },
@@ -64,10 +67,14 @@ const savedOp: Op<{ readonly op: AnyOp; readonly params: unknown; readonly numIn
   alias: (inputs, { numInputs }, output) => inputs[numInputs + output]!,
 };
 
-/** Equations that depend on any of `sources`, oldest first, and the other tensors they read. */
-function dependents(outputs: readonly Tensor[], sources: ReadonlySet<Tensor>): { eqns: Eqn[]; captured: Tensor[] } {
+/** Equations that depend on any of `sources`, oldest first and back to `stops`, and the other tensors they read. */
+function dependents(
+  outputs: readonly Tensor[],
+  sources: Iterable<Tensor>,
+  stops: readonly Tensor[] = [],
+): { eqns: Eqn[]; captured: Tensor[] } {
   const dependent = new Set(sources);
-  const eqns = equationsBehind(outputs, sources).filter((eqn) => {
+  const eqns = equationsBehind(outputs, new Set([...dependent, ...stops])).filter((eqn) => {
     if (!eqn.inputs.some((t) => dependent.has(t))) return false;
     for (const output of eqn.outputs) dependent.add(output);
     return true;
@@ -78,28 +85,41 @@ function dependents(outputs: readonly Tensor[], sources: ReadonlySet<Tensor>): {
 }
 
 /** Results of the operations between `inputs` and `outputs` that the policy saves. */
-function keptBy({ dots, names = [] }: RematPolicy, outputs: readonly Tensor[], inputs: readonly Tensor[]): Tensor[] {
+function keptBy(
+  { dots, names = [] }: RematPolicy,
+  outputs: readonly Tensor[],
+  inputs: readonly Tensor[],
+  stops: readonly Tensor[],
+): Tensor[] {
   if (!dots && names.length === 0) return [];
   const isKept = ({ op, params, outputs: [first] }: Eqn): boolean =>
     (dots && op === dotOp && (params as DotParams).batch[0].length === 0) ||
     names.includes(checkpointNameOf(first!) ?? "");
-  return dependents(outputs, new Set(inputs)).eqns.flatMap((eqn) => (isKept(eqn) ? eqn.outputs : []));
+  return dependents(outputs, inputs, stops).eqns.flatMap((eqn) => (isKept(eqn) ? eqn.outputs : []));
 }
 
-/** The computation of `outputs` again, from replaced tensors; what is saved is taken from there, not computed again. */
+export interface ReplayOptions {
+  /** Taken from here, not computed again. */
+  readonly saved?: ReadonlyMap<Tensor, Tensor>;
+  /** Read as they are, like what depends on nothing that is replaced. */
+  readonly stops?: readonly Tensor[];
+}
+
+/** The computation of `outputs` again, from replaced tensors. */
 export function replay(
   outputs: readonly Tensor[],
   replaced: ReadonlyMap<Tensor, Tensor>,
-  saved: ReadonlyMap<Tensor, Tensor>,
+  { saved = new Map(), stops = [] }: ReplayOptions = {},
 ): Tensor[] {
   const clones = new Map(replaced);
-  for (const { op, params, inputs, outputs: originals, scope } of dependents(outputs, new Set(replaced.keys())).eqns) {
+  const { eqns } = dependents(outputs, replaced.keys(), stops);
+  for (const { op, params, inputs, outputs: originals, scope } of eqns) {
     const again = inputs.map((t) => clones.get(t) ?? t);
     const kept = originals.flatMap((t) => saved.get(t) ?? []);
     const results = atScope({ ...scope, pass: "recompute" }, () =>
       kept.length > 0
         ? apply(savedOp, [...again, ...kept], { op, params, numInputs: again.length })
-        : apply(op, again, op === rematOp ? insideAgain(params, clones) : params),
+        : apply(op, again, op === rematOp ? insideAgain(params, clones, saved) : params),
     );
     originals.forEach((t, i) => clones.set(t, results[i]!));
   }
@@ -107,9 +127,13 @@ export function replay(
 }
 
 /** A function inside this one is computed again too: what its policy keeps is then kept of the second computation. */
-function insideAgain({ inner, results, ...rest }: RematParams, clones: ReadonlyMap<Tensor, Tensor>): RematParams {
-  const again = (t: Tensor) => clones.get(t) ?? t;
-  return { ...rest, inner: inner.map(again), results: results.map(again) };
+function insideAgain(
+  { inner, results, held, ...rest }: RematParams,
+  clones: ReadonlyMap<Tensor, Tensor>,
+  saved: ReadonlyMap<Tensor, Tensor>,
+): RematParams {
+  const again = (list: readonly Tensor[]) => list.map((t) => clones.get(t) ?? t);
+  return { ...rest, inner: again(inner), results: again(results), held: [...again(held), ...saved.values()] };
 }
 
 /** f, recomputed in the backward pass but for what `policy` keeps (by default only its inputs). */
@@ -123,8 +147,8 @@ export function remat<A extends readonly unknown[], R>(
     const inside = argLeaves.map(copy);
     const out = f(...treeUnflatten<A>([...args], inside));
     const results = treeLeaves<Tensor>(out);
-    const { captured } = dependents(results, new Set(inside));
-    const params: RematParams = { inner: [...inside, ...captured], numArgs: inside.length, results, policy };
+    const { captured } = dependents(results, inside);
+    const params: RematParams = { inner: [...inside, ...captured], numArgs: inside.length, results, policy, held: [] };
     return treeUnflatten<R>(out, apply(rematOp, [...argLeaves, ...captured, ...results], params));
   };
 }
