@@ -14,7 +14,10 @@ export type NumberArray =
   | Uint16Array
   | Uint32Array;
 
-/** Row-major numbers. 64-bit integers are held as float64: exact up to 2^53, beyond it the nearest (of −7 as uint64 the largest). */
+/**
+ * Row-major numbers. 64-bit integers are held as float64: exact to 2^53 from 0, beyond it the nearest. Those of uint64 from
+ * 2^63 on are held as the negative number of the same bits, as they come of int64.
+ */
 export interface Values extends Spec {
   readonly data: NumberArray;
 }
@@ -30,7 +33,8 @@ export function allocate(dtype: DType, length: number): NumberArray {
 export function toValues(host: HostArray): Values {
   const { kind, bits } = dtypeInfo(host.dtype);
   if (kind === "float") return { shape: host.shape, dtype: host.dtype, data: decodeArray(host.dtype, host.data) };
-  const data = bits === 64 ? Float64Array.from(host.data as BigInt64Array, Number) : (host.data as NumberArray);
+  const held = (x: bigint) => Number(BigInt.asIntN(64, x));
+  const data = bits === 64 ? Float64Array.from(host.data as BigInt64Array, held) : (host.data as NumberArray);
   return { shape: host.shape, dtype: host.dtype, data };
 }
 
@@ -39,10 +43,15 @@ export function toHostArray({ shape, dtype, data }: Values): HostArray {
   if (kind === "float") return { shape, dtype, data: encodeArray(dtype, data as Float32Array) };
   if (bits !== 64) return { shape, dtype, data };
   const wide = new array(data.length) as BigInt64Array;
-  // 2^63 and 2^64 stand for the largest integers, which no float64 holds.
-  const beyond = 2 ** (kind === "int" ? 63 : 64);
-  for (let i = 0; i < wide.length; i++) wide[i] = data[i]! >= beyond ? BigInt(beyond) - 1n : BigInt(data[i]!);
+  // 2^63 stands for the number before it, which no float64 holds.
+  const toBigInt = (x: number) => (x >= 2 ** 63 ? 2n ** 63n - 1n : BigInt.asUintN(64, BigInt(x)));
+  for (let i = 0; i < wide.length; i++) wide[i] = toBigInt(data[i]!);
   return { shape, dtype, data: wide };
+}
+
+/** Whether two held numbers of a dtype are in the other order than their values: of uint64, on both sides of 2^63. */
+export function isSwapped(dtype: DType, a: number, b: number): boolean {
+  return dtype === "uint64" && a < 0 !== b < 0;
 }
 
 /** Whether one value stands for itself in a dtype: any number for floats (it is rounded), 0 and 1 for bool. */

@@ -23,8 +23,10 @@ const convertOp: Op<{ dtype: DType }> = {
     return e.op("stablehlo.convert", [from], [out!]);
   },
   interpret: ([x], { dtype }) => {
-    const { shape, data: from } = x!;
+    const { shape } = x!;
     const { kind, bits } = dtypeInfo(dtype);
+    const isLarge = x!.dtype === "uint64" && kind === "float";
+    const from = isLarge ? x!.data.map((held) => (held < 0 ? held + 2 ** 64 : held)) : x!.data;
     if (kind === "float" && bits < 32) return [{ shape, dtype, data: decodeArray(dtype, encodeArray(dtype, from)) }];
     const data = allocate(dtype, from.length);
     if (kind === "float") data.set(from);
@@ -43,13 +45,14 @@ function saturate(dtype: DType): (x: number) => number {
   const { kind, bits } = dtypeInfo(dtype);
   const max = 2 ** (kind === "int" ? bits - 1 : bits) - 1;
   const min = kind === "int" ? -(2 ** (bits - 1)) : 0;
-  return (x) => (Number.isNaN(x) ? 0 : Math.min(max, Math.max(min, Math.trunc(x))));
+  const limited = (x: number) => (Number.isNaN(x) ? 0 : Math.min(max, Math.max(min, Math.trunc(x))));
+  if (dtype !== "uint64") return limited;
+  return (x) => (x >= 2 ** 64 ? -1 : x >= 2 ** 63 ? x - 2 ** 64 : limited(x));
 }
 
-/** Integers to integers: the low bits. Arrays wrap on store, but for those of 4 bits. */
+/** Integers to integers: the low bits. Arrays wrap on store, but for those of 4 bits; of 64 both kinds are held alike. */
 function wrap(dtype: DType): (x: number) => number {
   const { kind, bits } = dtypeInfo(dtype);
-  if (bits === 64) return kind === "uint" ? (x) => (x < 0 ? x + 2 ** 64 : x) : (x) => (x >= 2 ** 63 ? x - 2 ** 64 : x);
   if (bits > 4) return (x) => x;
   return kind === "int" ? (x) => (x << 28) >> 28 : (x) => x & 15;
 }

@@ -7,7 +7,7 @@ import { type DType, dtypeInfo } from "../dtype.ts";
 import { type Spec, sameShape, showSpec } from "../hostArray.ts";
 import type { Op, VjpRule } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
-import { allocate, rounder, type Values } from "../values.ts";
+import { allocate, isSwapped, rounder, type Values } from "../values.ts";
 import { where } from "./select.ts";
 
 type Kinds = "float" | "number" | "integer" | "bits";
@@ -323,7 +323,10 @@ const compareOp: Op<{ direction: Direction }> = {
   interpret: ([a, b], { direction }) => {
     const holds = comparisons[direction];
     const data = new Uint8Array(a!.data.length);
-    for (let i = 0; i < data.length; i++) data[i] = holds(a!.data[i]!, b!.data[i]!) ? 1 : 0;
+    for (let i = 0; i < data.length; i++) {
+      const [x, y] = [a!.data[i]!, b!.data[i]!];
+      data[i] = (isSwapped(a!.dtype, x, y) ? holds(y, x) : holds(x, y)) ? 1 : 0;
+    }
     return [{ shape: a!.shape, dtype: "bool", data }];
   },
   show: ({ direction }) => direction,

@@ -7,7 +7,7 @@ import { type DType, dtypeInfo } from "../dtype.ts";
 import { type Spec, sameShape, showSpec } from "../hostArray.ts";
 import type { Emitted, Emitter, Op } from "../op.ts";
 import { apply, type Tensor } from "../tensor.ts";
-import { gatherOffsets, offsets, stridesOf, type Values } from "../values.ts";
+import { gatherOffsets, isSwapped, offsets, stridesOf, type Values } from "../values.ts";
 import { full, iota } from "./constant.ts";
 import { scatterUpdate } from "./gather.ts";
 import { checkDim, narrow } from "./shape.ts";
@@ -101,7 +101,7 @@ function isLess(a: number, b: number): boolean {
 }
 
 /** For each element of the result, its place along the dim before. */
-function orderOf({ shape, data }: Values, { dim, descending }: SortParams): Int32Array {
+function orderOf({ shape, dtype, data }: Values, { dim, descending }: SortParams): Int32Array {
   const strides = stridesOf(shape);
   const [size, stride] = [shape[dim]!, strides[dim]!];
   const order = new Int32Array(data.length);
@@ -109,7 +109,7 @@ function orderOf({ shape, data }: Values, { dim, descending }: SortParams): Int3
     const row = Int32Array.from({ length: size }, (_, i) => i).sort((i, j) => {
       const [a, b] = [data[start + i * stride]!, data[start + j * stride]!];
       const sign = isLess(a, b) ? -1 : isLess(b, a) ? 1 : 0;
-      return descending ? -sign : sign;
+      return descending !== isSwapped(dtype, a, b) ? -sign : sign;
     });
     for (let i = 0; i < size; i++) order[start + i * stride] = row[i]!;
   }

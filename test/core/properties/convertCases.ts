@@ -9,6 +9,7 @@ import {
   isFloat,
   type Precision,
   reducePrecision,
+  sort,
   type Tensor,
   toHostArray,
   toValues,
@@ -78,6 +79,36 @@ export function bitcastCases(): OpCase[] {
       })
       .filter(accepts),
   );
+}
+
+/** About 2^63 and 2^64: what negative integers are as uint64, in order, and as floats. */
+export function largeIntegerCases(): OpCase[] {
+  const host = hostOf("int32", [6], [-7, 7, -1, 0, -(2 ** 31), 2 ** 31 - 1]);
+  const large = (x: Tensor) => x.astype("uint64");
+  const floats = hostOf("float64", [6], [2 ** 63, 2 ** 64, -1, 1e30, 2 ** 64 - 2048, 5]);
+  const uses: Readonly<Record<string, (x: Tensor) => Tensor>> = {
+    converted: large,
+    "as bytes": (x) => large(x).bitcast("uint8"),
+    "as int64": (x) => large(x).astype("int64"),
+    "as int8": (x) => large(x).astype("int8"),
+    "as float32": (x) => large(x).astype("float32"),
+    "as float64": (x) => large(x).astype("float64"),
+    less: (x) => large(x).lt(large(x).reverse([0])),
+    "greater or equal": (x) => large(x).ge(large(x).reverse([0])),
+    sorted: (x) => sort(large(x), 0),
+    "sorted down": (x) => sort(large(x), 0, { descending: true }),
+  };
+  return [
+    ...Object.entries(uses).map(
+      ([name, f]): OpCase => ({ label: `uint64 ${name}`, inputs: [host], f: (x) => f(x!), rule: bits }),
+    ),
+    {
+      label: "float64 to uint64",
+      inputs: [floats],
+      f: (x) => x!.astype("uint64").bitcast("uint8"),
+      rule: bits,
+    },
+  ];
 }
 
 /** Two bitcasts in a row over every three widths; in the second form with an operation between that XLA takes away. */

@@ -5,7 +5,13 @@ import { type Program, trace } from "../../../src/core/index.ts";
 import type { AnyOp } from "../../../src/core/op.ts";
 import { callCases } from "./callCases.ts";
 import { controlCases } from "./controlCases.ts";
-import { bitcastCases, bitcastPairCases, convertCases, reducePrecisionCases } from "./convertCases.ts";
+import {
+  bitcastCases,
+  bitcastPairCases,
+  convertCases,
+  largeIntegerCases,
+  reducePrecisionCases,
+} from "./convertCases.ts";
 import { cumulativeCases } from "./cumulativeCases.ts";
 import { dotCases } from "./dotCases.ts";
 import { dynamicSliceCases } from "./dynamicSliceCases.ts";
@@ -34,6 +40,7 @@ export const families: Readonly<Record<string, () => OpCase[]>> = {
   conversions: once(convertCases),
   bitcasts: once(bitcastCases),
   "bitcasts of bitcasts": once(bitcastPairCases),
+  "integers of 64 bits": once(largeIntegerCases),
   "reduced precision": once(reducePrecisionCases),
   "moving, selecting and making elements": once(shapeCases),
   "windows at running places": once(dynamicSliceCases),
