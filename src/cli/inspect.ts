@@ -1,7 +1,7 @@
 /** `halfbyte inspect`: a configuration's training step at each stage of its way to XLA. */
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import { type Config, resolve, withTokenizerVocab } from "../config/index.ts";
+import { type Config, withTokenizerVocab } from "../config/index.ts";
 import { showScope } from "../core/index.ts";
 import { loadTokenizer } from "../data/index.ts";
 import {
@@ -13,12 +13,12 @@ import {
   type ListingFilter,
   layerNames,
 } from "../lower/index.ts";
-import { presetByName } from "../presets/index.ts";
 import { countParameters, type RunPlan } from "../train/plan.ts";
 import { listStage, type Stage, type StageListing, stages } from "../train/stepProgram.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { grouped, quantity, showCounts, showMemory, showOperations } from "./inspectText.ts";
+import { configOf, sourceHelp } from "./settings.ts";
 import { planOf, precisionName } from "./trainingRun.ts";
 
 const ownKeys = ["stage", "op", "layer", "lines"] as const;
@@ -40,14 +40,15 @@ ${Object.entries(stages)
   lines=N          show so many lines (default ${defaultLines}), or lines=all; the counts are of all of them
   --json           the operations and counts as JSON on standard output
 
-The keys of \`halfbyte train\` make the configuration.
+The configuration is what \`halfbyte train\` takes: PRESET, config=FILE and its other keys. PRESET is
+  ${sourceHelp.replaceAll(/\n +/g, "\n  ")}
 
 Example: halfbyte inspect llama-tiny quantization=nvfp4 stage=grad op=dot layer=0
 `,
   async run(args) {
     const { settings, flags, words } = parseArguments(args, { maxWords: 1 });
     const { stage, lines, filter, keys } = ownSettings(settings);
-    const config = inspectedConfig(words[0], keys);
+    const config = await inspectedConfig(words[0], keys);
     const plan = planOf(config);
     const listing = await listStage(plan, stage);
     const operations = filterOperations(listing.operations, filter);
@@ -127,12 +128,9 @@ function ownSettings(settings: Readonly<Record<string, string>>) {
   return { stage: stage as Stage, lines: most, filter: { op, layer }, keys };
 }
 
-/** The configuration; a text data set needs no text here. */
-function inspectedConfig(preset: string | undefined, settings: Readonly<Record<string, string>>): Config {
-  const base = preset === undefined ? {} : presetByName(preset);
-  const isText = (settings.dataset_type ?? base.dataset_type ?? "text") === "text";
-  const path = isText && !settings.dataset_path && !base.dataset_path ? { dataset_path: "(none)" } : {};
-  const config = resolve(base, { ...path, ...settings });
+/** The configuration; a text data set needs no text here, only its tokenizer. */
+async function inspectedConfig(word: string | undefined, settings: Readonly<Record<string, string>>): Promise<Config> {
+  const config = await configOf(word, settings, { draft: true });
   if (config.model.vocabSize !== -1) return config;
   return withTokenizerVocab(config, loadTokenizer(config.data.tokenizerPath).vocabSize);
 }

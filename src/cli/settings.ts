@@ -1,14 +1,17 @@
 /** Where a command's settings come from: a preset, a file, the command line. */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { extname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { type Config, type PartialSettings, type ResolveOptions, resolve } from "../config/index.ts";
 import { isPreset, presetByName, presetModules, presets, readPreset } from "../presets/index.ts";
+import { readSettingsFile, type SettingsFile } from "./settingsFile.ts";
 
 /** Settings to start from, in the terms of `resolve`. */
 export interface SettingsSource {
   readonly preset?: PartialSettings;
-  readonly file?: NonNullable<ResolveOptions["file"]>;
+  /** The module that made the preset, where it is the user's own. */
+  readonly presetFile?: string;
+  readonly file?: SettingsFile;
 }
 
 /** For help texts: what a PRESET on the command line may be. */
@@ -19,7 +22,9 @@ export const sourceHelp = `settings to start from: ${Object.keys(presets).join("
 /** What `word` stands for: a preset's name, a module that makes one, a JSON file, a run's folder. @throws UserError */
 export async function settingsSource(word: string): Promise<SettingsSource> {
   if (isPreset(word)) return { preset: presetByName(word) };
-  if (presetModules.includes(extname(word))) return { preset: await readPreset(word, presets) };
+  if (presetModules.includes(extname(word))) {
+    return { preset: await readPreset(word, presets), presetFile: word };
+  }
   if (extname(word) === ".json") return { file: readSettingsFile(word) };
   if ([".yml", ".yaml"].includes(extname(word))) {
     throw new UserError(
@@ -40,7 +45,8 @@ export async function configOf(
   options: Pick<ResolveOptions, "draft"> = {},
 ): Promise<Config> {
   const { source, own } = await settingsOf(word, settings);
-  return resolve(source.preset, own, { ...options, ...(source.file && { file: source.file }) });
+  const { preset, ...origin } = source;
+  return resolve(preset, own, { ...options, ...origin });
 }
 
 /** The same, not resolved yet. */
@@ -56,24 +62,3 @@ export async function settingsOf(
   }
   return { source: { ...source, file: readSettingsFile(String(config)) }, own };
 }
-
-/** Settings of a JSON object. Sections are no part of keys: one is told as "section.key". @throws UserError */
-function readSettingsFile(path: string): NonNullable<SettingsSource["file"]> {
-  let json: unknown;
-  try {
-    json = JSON.parse(readFileSync(path, "utf8"));
-  } catch (error) {
-    const missing = (error as NodeJS.ErrnoException).code === "ENOENT";
-    throw new UserError("E_CONFIG", `${path}: ${missing ? "there is no such file" : (error as Error).message}`);
-  }
-  if (!isObject(json)) throw new UserError("E_CONFIG", `${path}: must be a JSON object of settings, {"steps": 100, …}`);
-  const settings = Object.entries(json).flatMap(([key, value]) =>
-    isObject(value)
-      ? Object.entries(value).map(([inner, v]): [string, unknown] => [`${key}.${inner}`, v])
-      : [[key, value]],
-  );
-  return { name: path, settings: Object.fromEntries(settings) };
-}
-
-const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
-  typeof value === "object" && value !== null && !Array.isArray(value);

@@ -37,6 +37,8 @@ export interface Config {
 export interface ResolveOptions {
   /** Settings of a file, between preset and overrides, and checked as strictly as these; `name` is for messages. */
   readonly file?: { readonly name: string; readonly settings: Readonly<Record<string, unknown>> };
+  /** The user's module that made the preset. */
+  readonly presetFile?: string;
   /** Settings to look at, not to run: what only a run needs may be missing. */
   readonly draft?: boolean;
 }
@@ -49,7 +51,7 @@ export interface ResolveOptions {
 export function resolve(
   preset: PartialSettings = {},
   overrides: Readonly<Record<string, unknown>> = {},
-  { file, draft = false }: ResolveOptions = {},
+  { file, presetFile, draft = false }: ResolveOptions = {},
 ): Config {
   const base = readSettings(preset);
   const filed = readSettings(file?.settings ?? {});
@@ -59,11 +61,12 @@ export function resolve(
 
   const doubtful = new Set([base, filed, own].flatMap((layer) => [...layer.doubtful]));
   const settings = derive(withoutIdle(given));
-  const inFile = (mistake: UserError) => new UserError(mistake.code, `in ${file?.name}: ${mistake.message}`);
+  const inFile = (name: string | undefined) => (mistake: UserError) =>
+    name === undefined ? mistake : new UserError(mistake.code, `in ${name}: ${mistake.message}`);
   refuseMistakes(
     [
-      ...base.mistakes,
-      ...[...filed.mistakes, ...misplaced(filed, before, doubtful)].map(inFile),
+      ...base.mistakes.map(inFile(presetFile)),
+      ...[...filed.mistakes, ...misplaced(filed, before, doubtful)].map(inFile(file?.name)),
       ...own.mistakes,
       ...misplaced(own, given, doubtful),
       ...contradictions(settings, doubtful, draft),
@@ -98,10 +101,10 @@ export function resolve(
   });
 }
 
-/** The configuration with some settings set that were left open. */
+/** The configuration with some settings set that were left open; what a run needs was asked for when it was resolved. */
 export function withSettings(config: Config, settings: PartialSettings): Config {
   const { notes, derived } = config;
-  return deepFreeze({ ...resolve({ ...config.keys, ...settings }), notes, derived });
+  return deepFreeze({ ...resolve({ ...config.keys, ...settings }, {}, { draft: true }), notes, derived });
 }
 
 /** The configuration with the tokenizer's number of tokens where vocab_size was left to it. */

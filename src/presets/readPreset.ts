@@ -4,7 +4,7 @@ import { extname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { UserError } from "../base/errors.ts";
 import type { PartialSettings } from "../config/index.ts";
-import type { Preset, PresetName } from "./index.ts";
+import { type Preset, type PresetName, presetByName } from "./table.ts";
 
 /** `export default (presets) => ({ ...presets["llama-tiny"](), steps: 50 });` */
 export type UserPreset = (presets: Readonly<Record<PresetName, Preset>>) => PartialSettings;
@@ -30,9 +30,25 @@ export async function readPreset(
   if (typeof module.default !== "function") {
     fail("its default export must be a function that returns settings: export default (presets) => ({ … })");
   }
-  const settings: unknown = await module.default(presets);
+  let settings: unknown;
+  try {
+    settings = await module.default(namingUnknown(presets));
+  } catch (error) {
+    fail(error instanceof Error ? error.message : String(error));
+  }
   if (typeof settings !== "object" || settings === null || Array.isArray(settings)) {
     fail("its default export must return an object of settings: export default (presets) => ({ … })");
   }
   return settings as PartialSettings;
+}
+
+/** The presets, where a name that is none is refused with the nearest one, not undefined. */
+function namingUnknown(presets: Readonly<Record<PresetName, Preset>>): typeof presets {
+  return new Proxy(presets, {
+    get: (target, key) => {
+      // What promises and JSON look for on any object is no preset that is asked for.
+      if (typeof key === "string" && !(key in target) && key !== "then" && key !== "toJSON") presetByName(key);
+      return Reflect.get(target, key);
+    },
+  });
 }

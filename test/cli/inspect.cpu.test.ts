@@ -1,5 +1,7 @@
 /** `halfbyte inspect` as people run it, at each stage. `vitest -u` rewrites texts/. */
+import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { ensureBuilt, halfbyte } from "../train/halfbyte.ts";
 import { tinyKeys } from "../train/tinyRun.ts";
 
@@ -32,6 +34,30 @@ describe("halfbyte inspect", () => {
     expect(exitCode).toBe(0);
     expect(stdout).toMatch(/^1,486,901,248 parameters \(5\.948 GB in FP32\), bf16, 8 × 256 tokens a step\n/);
     expect(stdout).toMatch(/… [\d,]+ more lines: narrow them by op=… and layer=…/);
+  });
+
+  it("takes every configuration that train takes", async () => {
+    const settings = Object.fromEntries(tinyKeys.map((key) => key.split("=")));
+    const folder = temporaryFolder({
+      "mine.mjs": `export default () => (${JSON.stringify(settings)});`,
+      "mine.json": JSON.stringify(settings),
+      "runs/a/config.json": JSON.stringify(settings),
+      "text.json": JSON.stringify({ ...settings, dataset_type: undefined, dataset_path: "none.txt" }),
+    });
+    const wanted = (await inspect("op=dot")).stdout;
+    expect(wanted).toContain("19,616 parameters");
+    for (const word of ["mine.mjs", "mine.json", "runs/a"]) {
+      expect(await halfbyte(["inspect", join(folder, word), "op=dot"]), word).toMatchObject({
+        stderr: "",
+        stdout: wanted,
+      });
+    }
+    const filed = await halfbyte(["inspect", "llama-tiny", `config=${join(folder, "mine.json")}`, "op=dot"]);
+    expect(filed).toMatchObject({ stderr: "", exitCode: 0 });
+    expect(await halfbyte(["inspect", join(folder, "text.json"), "op=dot"])).toMatchObject({ stderr: "", exitCode: 0 });
+    const unknown = await halfbyte(["inspect", "lama-tiny"]);
+    expect(unknown).toMatchObject({ exitCode: 2, stdout: "" });
+    expect(unknown.stderr).toContain('did you mean "llama-tiny"?');
   });
 
   it("shows StableHLO by the inputs' names", async () => {

@@ -1,6 +1,8 @@
 /** Where settings come from, through the commands that show them, as processes: presets, files, runs, the command line. */
 import { join } from "node:path";
+import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
+import { parseStrictly } from "../../src/cli/settingsFile.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { ensureBuilt, halfbyte } from "../train/halfbyte.ts";
 
@@ -44,7 +46,7 @@ describe("a user's own preset", () => {
     });
     const said = (file: string) => refused(["train", join(folder, file), "dataset_type=synthetic"]);
     expect(await said("typo.mjs")).toMatch(
-      /2 things are wrong:\n {2}unknown key "stps"; did you mean steps\?.*\n {2}lr_schedule/,
+      /2 things are wrong:\n {2}in .*typo\.mjs: unknown key "stps"; did you mean steps\?.*\n {2}in .*typo\.mjs: lr_schedule/,
     );
     expect(await said("none.mjs")).toContain("its default export must be a function that returns settings");
     expect(await said("broken.mjs")).toContain("broken.mjs: can't be loaded (");
@@ -53,6 +55,29 @@ describe("a user's own preset", () => {
       expect(await said("typed.ts")).toContain("loads no TypeScript: write it as .mjs, or compile it");
     }
     expect(await said("missing.mjs")).toContain("missing.mjs: there is no such file");
+  });
+
+  it("may fail, or ask for presets that do not exist: a mistake of its own, told with its name", async () => {
+    const folder = temporaryFolder({
+      "throws.mjs": 'export default () => { throw new Error("boom"); };',
+      "throwsText.mjs": 'export default () => { throw "boom"; };',
+      "rejects.mjs": 'export default async () => { throw new Error("boom"); };',
+      "top.mjs": 'throw new Error("boom"); export default () => ({});',
+      "unknown.mjs": 'export default (presets) => presets["llama3-9b"]();',
+      "spread.mjs": "export default ({ ...all }) => ({ steps: Object.keys(all).length });",
+    });
+    const said = async (file: string) =>
+      (await refused(["config", "show", join(folder, file)])).replace(`${folder}/`, "");
+    expect(await said("throws.mjs")).toBe("halfbyte: throws.mjs: boom\n");
+    expect(await said("throwsText.mjs")).toBe("halfbyte: throwsText.mjs: boom\n");
+    expect(await said("rejects.mjs")).toBe("halfbyte: rejects.mjs: boom\n");
+    expect(await said("top.mjs")).toBe("halfbyte: top.mjs: can't be loaded (boom)\n");
+    expect(await said("unknown.mjs")).toBe(
+      'halfbyte: unknown.mjs: unknown preset "llama3-9b"; did you mean "llama3-8b"?\n',
+    );
+    expect(await shown(join(folder, "spread.mjs"))).toMatchObject({ steps: 5 });
+    const { stdout, exitCode } = await halfbyte(["train", join(folder, "throws.mjs"), "--json"]);
+    expect([exitCode, JSON.parse(stdout).error.code]).toEqual([2, "E_PRESET"]);
   });
 });
 
@@ -91,7 +116,7 @@ describe("a file of settings", () => {
   it("is refused where it is none", async () => {
     const folder = temporaryFolder({ "text.json": "steps: 5", "list.json": "[1]" });
     const said = (file: string) => refused(["config", "show", `config=${join(folder, file)}`]);
-    expect(await said("text.json")).toMatch(/text\.json: .*JSON/);
+    expect(await said("text.json")).toContain("text.json: line 1, column 1: expected a value");
     expect(await said("list.json")).toContain("list.json: must be a JSON object of settings");
     expect(await said("none.json")).toContain("none.json: there is no such file");
     const list = join(folder, "list.json");
@@ -101,6 +126,54 @@ describe("a file of settings", () => {
   it("may be what config show --json printed", async () => {
     const keys = await shown("llama3-8b", "quantization=te_nvfp4", "lr_warmup_iters=5");
     expect(await shown(jsonFile(keys))).toEqual(keys);
+  });
+});
+
+describe("what a file of settings may hold", () => {
+  const parse = (text: string) => () => parseStrictly(text, "FILE");
+
+  it("is JSON as JSON.parse reads it", () => {
+    fc.assert(
+      fc.property(
+        fc.json(),
+        fc.nat(),
+        fc.constantFrom("", ",", "}", "]", '"', ":", "0", "e", "x", "\n", "\\"),
+        (json, at, more) => {
+          const place = at % (json.length + 1);
+          const text = json.slice(0, place) + more + json.slice(place + (at % 2));
+          let wanted: unknown;
+          try {
+            wanted = JSON.parse(text);
+          } catch {
+            expect(parse(text), text).toThrow(/^FILE: line \d+, column \d+: (expected |".*" is set twice)/);
+            return;
+          }
+          try {
+            expect(parseStrictly(text, "FILE")).toEqual(wanted);
+          } catch (error) {
+            expect((error as Error).message, text).toContain("is set twice");
+          }
+        },
+      ),
+      { numRuns: 1000 },
+    );
+  });
+
+  it("is told with the place of a mistake", () => {
+    expect(parse('{\n  "steps": 5,\n}\n')).toThrow(
+      'FILE: line 3, column 1: expected a key in double quotes, "steps", got }',
+    );
+    expect(parse('{\n  "steps": 5\n  "x": 1}')).toThrow('line 3, column 3: expected , or }, got "x"');
+    expect(parse('{"steps": True}')).toThrow("column 11: expected a value");
+    expect(parse('{"steps": 05}')).toThrow("column 11: expected a value");
+    expect(parse('{"steps": 5')).toThrow("got the end of the file");
+    expect(parse('{"a": 1, "b": [{"a": 1}], "a": 2}')).toThrow('column 27: "a" is set twice: keep one');
+    expect(parse("{} {}")).toThrow("column 4: expected the end of the file, got {");
+  });
+
+  it("may begin with a byte order mark", async () => {
+    const path = join(temporaryFolder({ "mine.json": '\uFEFF{"steps": 5}' }), "mine.json");
+    expect(await shown(path)).toMatchObject({ steps: 5 });
   });
 });
 
