@@ -46,17 +46,29 @@ export function refuseRunFolder({ path }: RunFolder): void {
 
 /** Makes the folder. @throws HalfbyteError where it can't be made */
 export function makeRunFolder({ path }: RunFolder): void {
-  writing(path, () => mkdirSync(path, { recursive: true }));
+  writing(path, () => makeFolders(resolve(path)));
+}
+
+/** One by one: where a file system answers ENOENT, as /proc does, Node's own recursive way never ends. */
+function makeFolders(path: string): void {
+  if (existsSync(path)) return;
+  makeFolders(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    // Another process may have been quicker.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
 }
 
 /**
  * Keeps other processes out of a run's folder until the returned function is called or this process ends: a file with
- * its number, which counts as long as there is such a process. @throws UserError where another process has the run
+ * its number and the time it began, which count as long as there is such a process. @throws UserError where another process has the run
  */
 export function lockRun(folder: RunFolder): () => void {
   const { path } = folder;
   const file = lockFile(folder);
-  const claim = () => writeFileSync(file, String(process.pid), { flag: "wx" });
+  const claim = () => writeFileSync(file, `${process.pid} ${startOf(process.pid) ?? ""}`.trim(), { flag: "wx" });
   try {
     writing(file, claim);
   } catch (error) {
@@ -65,7 +77,7 @@ export function lockRun(folder: RunFolder): () => void {
     if (owner !== undefined && owner !== process.pid) {
       throw new UserError(
         "E_RUN_IN_USE",
-        `${path} is in use by process ${owner}: wait for it, or choose another run_name`,
+        `${path} is in use by process ${owner}: wait for it, or choose another run_name (if that is no training run, delete ${file})`,
       );
     }
     rmSync(file, { force: true });
@@ -77,14 +89,28 @@ export function lockRun(folder: RunFolder): () => void {
 /** The process that has the run, or undefined where none has. */
 export function runOwner(folder: RunFolder): number | undefined {
   try {
-    const owner = Number(readFileSync(lockFile(folder), "utf8"));
-    return isAlive(owner) ? owner : undefined;
+    const [owner = "", began] = readFileSync(lockFile(folder), "utf8").split(" ");
+    const pid = Number(owner);
+    // Numbers of processes are used again.
+    if (!isAlive(pid) || (began !== undefined && began !== (startOf(pid) ?? began))) return undefined;
+    return pid;
   } catch {
     return undefined;
   }
 }
 
 const lockFile = ({ path }: RunFolder): string => join(path, "run.lock");
+
+/** When a process began, in the kernel's ticks; undefined where /proc does not tell. */
+function startOf(pid: number): string | undefined {
+  try {
+    // The second field, the program's name in parentheses, may hold spaces.
+    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
+    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
+  } catch {
+    return undefined;
+  }
+}
 
 function isAlive(pid: number): boolean {
   if (!Number.isInteger(pid) || pid <= 0) return false;

@@ -14,7 +14,7 @@ import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
 import { notWritable } from "./runFolder.ts";
 import { type LazyArray, openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
-import { faultOf, removeLeftovers, writeJson, writeWholeFolder } from "./wholeFolder.ts";
+import { faultOf, looksWhole, removeLeftovers, writeJson, writeWholeFolder } from "./wholeFolder.ts";
 
 /** The arrays of a checkpoint: float32 parameters and moments, and the number of updates (int32 scalar). */
 export interface CheckpointArrays<Leaf> {
@@ -109,19 +109,18 @@ export async function saveCheckpoint(
       ]),
       "state.json": await writeJson(join(folder, "state.json"), { format: 1, ...progress }),
     }));
-    await deleteOlder(checkpoints, progress.step, keep);
+    await deleteOlder(checkpoints, keep);
   } catch (error) {
     throw notWritable(path, error);
   }
   return { step: progress.step, path };
 }
 
-/** Keeps the `keep` newest up to `step`, and drops newer ones: a run that went back writes them again. */
-async function deleteOlder(checkpoints: string, step: number, keep: number | undefined): Promise<void> {
-  const places = listCheckpoints(checkpoints);
-  const newer = places.filter((place) => place.step > step);
-  const older = keep === undefined ? [] : places.filter((place) => place.step <= step).slice(0, -keep);
-  for (const { path } of [...newer, ...older]) await rm(path, { recursive: true, force: true });
+/** Keeps the `keep` newest whole ones; damaged ones are no checkpoints and nothing that may be deleted unasked. */
+async function deleteOlder(checkpoints: string, keep: number | undefined): Promise<void> {
+  if (keep === undefined) return;
+  const whole = listCheckpoints(checkpoints).filter(({ path }) => looksWhole(path));
+  for (const { path } of whole.slice(0, -keep)) await rm(path, { recursive: true, force: true });
 }
 
 /** An array to write that is fetched, and looked through, when its turn comes. */

@@ -3,10 +3,12 @@
  * hashes written last, flushed, then renamed.
  */
 import { createHash } from "node:crypto";
-import { createReadStream, existsSync, readdirSync, readFileSync } from "node:fs";
+import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
+import { UserError } from "../base/errors.ts";
+import { reasonOf } from "./runFolder.ts";
 
 const manifestName = "manifest.json";
 
@@ -68,25 +70,58 @@ async function flush(folder: string): Promise<void> {
   await handle.sync().finally(() => handle.close());
 }
 
-/** Why a folder is not whole: its manifest is missing or a file is not what it says. undefined where it is whole. */
+/**
+ * Why a folder is not whole: its manifest is missing or a file is not what it says. undefined where it is whole.
+ * @throws UserError where that can't be told, because the system can't read a file
+ */
 export async function faultOf(folder: string): Promise<string | undefined> {
-  let manifest: unknown;
-  try {
-    manifest = JSON.parse(readFileSync(join(folder, manifestName), "utf8"));
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ENOENT"
-      ? `it has no ${manifestName}`
-      : `${manifestName} is damaged`;
-  }
-  const parsed = manifestSchema.safeParse(manifest);
-  if (!parsed.success) return `${manifestName} is damaged`;
-  for (const [name, { bytes, sha256 }] of Object.entries(parsed.data.files)) {
-    const found = await measure(join(folder, name)).catch(() => undefined);
+  const files = manifestOf(folder);
+  if (typeof files === "string") return files;
+  for (const [name, { bytes, sha256 }] of Object.entries(files)) {
+    const path = join(folder, name);
+    const found = await measure(path).catch((error: unknown) =>
+      isMissing(error) ? undefined : unreadable(path, error),
+    );
     if (found === undefined) return `${name} is missing`;
     if (found.bytes !== bytes) return `${name} has ${found.bytes} bytes instead of ${bytes}`;
     if (found.sha256 !== sha256) return `${name} has changed since it was written (its hash differs)`;
   }
   return undefined;
+}
+
+/** Whether the manifest and the files' sizes agree; contents are not read. */
+export function looksWhole(folder: string): boolean {
+  const files = manifestOf(folder);
+  if (typeof files === "string") return false;
+  return Object.entries(files).every(
+    ([name, { bytes }]) => statSync(join(folder, name), { throwIfNoEntry: false })?.size === bytes,
+  );
+}
+
+/** What a folder's manifest lists, or what is wrong with the manifest. */
+function manifestOf(folder: string): Readonly<Record<string, FileRecord>> | string {
+  const path = join(folder, manifestName);
+  let text: string;
+  try {
+    text = readFileSync(path, "utf8");
+  } catch (error) {
+    return isMissing(error) ? `it has no ${manifestName}` : unreadable(path, error);
+  }
+  try {
+    return manifestSchema.parse(JSON.parse(text)).files;
+  } catch {
+    return `${manifestName} is damaged`;
+  }
+}
+
+const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT";
+
+/** A file that the system can't read may be whole: nothing is decided about it. */
+function unreadable(path: string, error: unknown): never {
+  throw new UserError(
+    "E_CHECKPOINT",
+    `${path} can't be read (${reasonOf(error)}): it may be whole, so nothing is done`,
+  );
 }
 
 async function measure(path: string): Promise<FileRecord> {

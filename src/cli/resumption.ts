@@ -11,7 +11,7 @@ import {
   withSettings,
 } from "../config/index.ts";
 
-/** The checkpoint a run goes on from, or undefined for a run from the beginning. */
+/** The checkpoint a run goes on from, or undefined for a run from the beginning. @throws UserError where all are damaged */
 export async function placeToResume(
   { run }: Config,
   folder: RunFolder,
@@ -24,11 +24,17 @@ export async function placeToResume(
       `${folder.path} has checkpoints, and enable_checkpointing=false neither resumes nor saves: choose another run_name`,
     );
   }
-  const newest = await newestCheckpoint(folder.checkpoints, ({ path }, fault) => say(`${path} is not used: ${fault}`));
+  const faults: string[] = [];
+  const newest = await newestCheckpoint(folder.checkpoints, ({ path }, fault) =>
+    faults.push(`${path} is not used: ${fault}`),
+  );
   if (newest === undefined) {
-    say(`${folder.checkpoints} has no whole checkpoint: starting from the beginning`);
-    return undefined;
+    throw new UserError(
+      "E_RESUME",
+      `none of the checkpoints in ${folder.checkpoints} is whole:\n  ${faults.join("\n  ")}\nRestore one, delete the folder to begin anew, or choose another run_name`,
+    );
   }
+  for (const fault of faults) say(fault);
   return newest;
 }
 

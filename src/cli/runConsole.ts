@@ -9,6 +9,7 @@ import {
   eventLine,
   formatDuration,
   type RunEvent,
+  type StepRecord,
   stepLine,
   stepTimer,
 } from "../metrics/index.ts";
@@ -24,25 +25,44 @@ export interface ConsoleOptions {
 export interface RunConsole {
   /** A line of text. */
   say(text: string): void;
-  event(event: RunEvent): void;
+  /** `time`: when it happened; default now. */
+  event(event: RunEvent, time?: Date): void;
 }
 
 export function runConsole({ json, steps, logPeriod }: ConsoleOptions): RunConsole {
   const say = (text: string) => void (json ? process.stderr : process.stdout).write(`${text}\n`);
   const timer = stepTimer();
+  /** Steps since the last line. */
+  const unseen: StepRecord[] = [];
   const isShown = (step: number) => step === 1 || step === steps || step % logPeriod === 0;
   return {
     say,
-    event(event) {
-      if (json) process.stdout.write(eventLine(event));
+    event(event, time) {
+      if (json) process.stdout.write(eventLine(event, time));
       if (event.type !== "step") {
         const text = eventText(event);
         if (text !== undefined) say(text);
         return;
       }
       timer.add(event.seconds);
-      if (isShown(event.step)) say(stepLine(event, event.step < steps ? timer.left(steps - event.step) : undefined));
+      unseen.push(event);
+      if (!isShown(event.step)) return;
+      say(stepLine(withMeanSpeed(unseen), event.step < steps ? timer.left(steps - event.step) : undefined));
+      unseen.length = 0;
     },
+  };
+}
+
+/** The last of these steps, at their mean speed. */
+function withMeanSpeed(records: readonly StepRecord[]): StepRecord {
+  const last = records.at(-1)!;
+  const sum = (of: (record: StepRecord) => number) => records.reduce((total, record) => total + of(record), 0);
+  const seconds = sum((record) => record.seconds);
+  return {
+    ...last,
+    seconds: seconds / records.length,
+    tokensPerSecond: sum((record) => record.tokensPerSecond * record.seconds) / seconds,
+    tflopsPerSecond: sum((record) => record.tflopsPerSecond * record.seconds) / seconds,
   };
 }
 
@@ -80,6 +100,7 @@ function startText({ parameters, flopsPerToken, peakFlopsPerSecond, precision = 
   return [
     `${parameters.toLocaleString("en")} parameters, ${(flopsPerToken / 1e6).toFixed(1)} MFLOP a token${peak}`,
     ...(lines.length > 0 ? ["matrix products of the linear layers:", ...lines] : []),
+    "compiling train_step …",
   ].join("\n");
 }
 

@@ -1,8 +1,18 @@
 /**
  * A run's events.jsonl: one JSON object a line, with `type` and `time`, appended and never rewritten. A line is written
- * by one call; a line that a crash tore stays alone on its line and is skipped by the reader.
+ * by one call; of a last line that a crash tore, the next process that writes cuts off what is there.
  */
-import { closeSync, fstatSync, fsyncSync, mkdirSync, openSync, readFileSync, readSync, writeSync } from "node:fs";
+import {
+  closeSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  readSync,
+  writeSync,
+} from "node:fs";
 import { dirname } from "node:path";
 import { HalfbyteError } from "../base/errors.ts";
 import type { RunSummary } from "./compare.ts";
@@ -103,9 +113,11 @@ export class EventLog {
     this.path = path;
     mkdirSync(dirname(path), { recursive: true });
     this.#file = openSync(path, "a+");
-    const { size } = fstatSync(this.#file);
-    const last = Buffer.alloc(1);
-    if (size > 0 && readSync(this.#file, last, 0, 1, size - 1) === 1 && last[0] !== 0x0a) this.#append("\n");
+    const torn = tornTail(this.#file);
+    if (torn === undefined) return;
+    // A whole event that only lacks its line end stays.
+    if (parseEventLine(torn.text) !== undefined) this.#append("\n");
+    else ftruncateSync(this.#file, torn.start);
   }
 
   /** Writes the event; a checkpoint's and the end's are on disk when this returns. */
@@ -129,6 +141,26 @@ export class EventLog {
       });
     }
   }
+}
+
+/** What follows the last line end of a file, or undefined where nothing does. */
+function tornTail(file: number): { text: string; start: number } | undefined {
+  const { size } = fstatSync(file);
+  const blockBytes = 64 * 1024;
+  let tail = Buffer.alloc(0);
+  for (let start = size; start > 0; ) {
+    const length = Math.min(blockBytes, start);
+    start -= length;
+    const block = Buffer.alloc(length);
+    readSync(file, block, 0, length, start);
+    tail = Buffer.concat([block, tail]);
+    const lineEnd = block.lastIndexOf(0x0a);
+    if (lineEnd >= 0 || start === 0) {
+      const from = lineEnd + 1;
+      return from === tail.length ? undefined : { text: tail.toString("utf8", from), start: start + from };
+    }
+  }
+  return undefined;
 }
 
 export interface EventsRead {

@@ -26,7 +26,7 @@ export interface AttentionInputs {
 export interface AttentionTiles {
   /** Query positions in a block. */
   readonly rows: number;
-  /** Key heads (of all batch entries) handled together. */
+  /** Key heads (of all batch entries) handled together, at least. */
   readonly heads: number;
 }
 
@@ -95,10 +95,14 @@ function attendHeads(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): Te
   return attend(q, k, v);
 }
 
+/** Ranges are unrolled: where there are many heads, each takes more, so that programs do not grow with the batch. */
+const mostRanges = 16;
+
 function headRanges(q: Tensor, { tiles }: HeadsOptions): { of: (x: Tensor) => Tensor }[] {
   const heads = q.shape[0]!;
-  const starts = Array.from({ length: Math.ceil(heads / tiles.heads) }, (_, i) => i * tiles.heads);
-  return starts.map((start) => ({ of: (x) => x.narrow(0, start, Math.min(tiles.heads, heads - start)) }));
+  const size = Math.max(tiles.heads, Math.ceil(heads / mostRanges));
+  const starts = Array.from({ length: Math.ceil(heads / size) }, (_, i) => i * size);
+  return starts.map((start) => ({ of: (x) => x.narrow(0, start, Math.min(size, heads - start)) }));
 }
 
 /** Blocks of query rows with the keys they may see. */

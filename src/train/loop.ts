@@ -12,6 +12,7 @@ import type { RunPlan } from "./plan.ts";
 import { explainOverflow, explainSkip } from "./skippedStep.ts";
 import type { TrainState } from "./state.ts";
 import type { StepMetrics, TrainStep } from "./step.ts";
+import { stepClock } from "./stepClock.ts";
 import type { StepTrace } from "./stepTrace.ts";
 import type { StopRequest } from "./stop.ts";
 
@@ -190,24 +191,4 @@ export function stepScalars(plan: RunPlan, step: number): { learningRate: HostAr
 
 async function scalarOf(array: OnDevice<Tensor>): Promise<number> {
   return Number((await array.toHost()).data[0]);
-}
-
-/** Seconds between the ends of steps; of the first after a pause, from its beginning. */
-function stepClock() {
-  let last: number | undefined;
-  return {
-    /** Does nothing while it runs. */
-    start(): void {
-      last ??= performance.now();
-    },
-    lap(now: number): number {
-      const seconds = (now - (last ?? now)) / 1000;
-      last = now;
-      return seconds;
-    },
-    /** What follows is no part of a step. */
-    pause(): void {
-      last = undefined;
-    },
-  };
 }

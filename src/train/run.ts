@@ -43,7 +43,7 @@ export interface RunInput {
   readonly parameters?: StartingParameters;
   readonly stop: StopRequest;
   /** Hears every event; all are in the run's events.jsonl too. */
-  readonly onEvent: (event: RunEvent) => void;
+  readonly onEvent: (event: RunEvent, time: Date) => void;
   /** What the text sample at the end begins with. Default: the beginning of a document. */
   readonly samplePrompt?: string;
   readonly client?: Client;
@@ -76,9 +76,10 @@ export async function runTraining(input: RunInput): Promise<RunOutcome> {
     steps,
     seconds: () => (performance.now() - begin) / 1000,
     emit: (event) => {
-      log.write(event);
+      const time = new Date();
+      log.write(event, time);
       if (event.type === "step") steps.push(event);
-      input.onEvent(event);
+      input.onEvent(event, time);
     },
   };
   const lastStep = () => steps.at(-1)?.step ?? resume?.progress.step ?? 0;

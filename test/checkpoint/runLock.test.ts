@@ -11,6 +11,12 @@ beforeEach(() => {
 });
 afterEach(() => rmSync(base, { recursive: true }));
 
+describe("the folder of a run", () => {
+  it("that a file system does not make is refused at once", () => {
+    expect(() => makeRunFolder(runFolder("/proc/halfbyte", "run"))).toThrow(/can't be written/);
+  });
+});
+
 describe("the lock of a run", () => {
   it("keeps another living process out, and names it", () => {
     const folder = runFolder(base, "run");
@@ -24,6 +30,13 @@ describe("the lock of a run", () => {
     } finally {
       other.kill();
     }
+  });
+
+  it("does not count for another process that got the number of one that is gone", () => {
+    const folder = runFolder(base, "run");
+    makeRunFolder(folder);
+    writeFileSync(join(folder.path, "run.lock"), "1 1234567890");
+    lockRun(folder)();
   });
 
   it("is taken over from a process that is gone, and is given back", () => {

@@ -171,6 +171,25 @@ describe("the folder of checkpoints", () => {
     expect(names(folder)).toEqual(["step-00000005", "step-00000006"]);
   });
 
+  it("neither counts damaged ones among those it keeps nor deletes them", async () => {
+    const folder = temporaryFolder();
+    for (const step of [1, 2, 3]) await save(folder, step);
+    for (const step of [2, 3]) rmSync(join(checkpointPath(folder, step), "params.safetensors"));
+    await save(folder, 4, 2);
+    expect(names(folder)).toEqual(["step-00000001", "step-00000002", "step-00000003", "step-00000004"]);
+    await save(folder, 5, 2);
+    expect(names(folder)).toEqual(["step-00000002", "step-00000003", "step-00000004", "step-00000005"]);
+  });
+
+  it("decides nothing about one that the system can't read", async () => {
+    const folder = temporaryFolder();
+    await save(folder, 1);
+    const manifest = join(checkpointPath(folder, 1), "manifest.json");
+    rmSync(manifest);
+    mkdirSync(manifest);
+    await expect(newestCheckpoint(folder, () => {})).rejects.toThrow(/manifest\.json can't be read/);
+  });
+
   it("gives none where none is whole", async () => {
     const folder = temporaryFolder();
     expect(await newestCheckpoint(join(folder, "none"), () => {})).toBeUndefined();

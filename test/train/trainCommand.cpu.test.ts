@@ -189,7 +189,15 @@ describe("what can't go on says so in a sentence", () => {
     expect(again.stdout).toMatch(
       /step-00000099 is not used: it has no manifest\.json\nresuming from .*step-0000000[24]\n/,
     );
-    expect(readdirSync(checkpoints).sort()).toEqual(["step-00000002", "step-00000004", "step-00000006"]);
+    // What is damaged is not deleted unasked; it is replaced where the run comes to that step.
+    const all = ["step-00000002", "step-00000004", "step-00000006", "step-00000099"];
+    expect(readdirSync(checkpoints).sort()).toEqual(all);
+
+    for (const step of [2, 4, 6]) writeFileSync(join(checkpointPath(checkpoints, step), "params.safetensors"), "");
+    const none = await halfbyte(["train", ...keys, "steps=8"]);
+    expect(none.exitCode).toBe(2);
+    expect(none.stderr).toMatch(/none of the checkpoints in .* is whole:\n.*step-00000099 is not used/);
+    expect(readdirSync(checkpoints).sort()).toEqual(all);
   });
 
   it("a full disk ends the run with exit 1; the older checkpoint stays", async () => {
