@@ -3,6 +3,7 @@ import { ShapeError, UserError } from "../base/errors.ts";
 import { sameShape, showSpec, type Tensor, treeLeavesLike } from "../core/index.ts";
 import type { Eqn } from "../core/op.ts";
 import { equationsBehind } from "./equationsBehind.ts";
+import { replay } from "./remat.ts";
 
 /**
  * Tensors from outside that a body reads: it may use any Tensor in scope where it is traced. What depends on outside
@@ -25,6 +26,21 @@ export function capturesOf(outputs: readonly Tensor[], own: readonly Tensor[]): 
   for (const eqn of eqns) if (eqn.outputs.some((t) => kind.get(t) === "own")) eqn.inputs.forEach(read);
   outputs.forEach(read);
   return [...captured];
+}
+
+/** What an equation with a body captures: as the body's computation names it, and as the equation is given it. */
+export interface Captures {
+  readonly named: readonly Tensor[];
+  readonly given: readonly Tensor[];
+}
+
+/**
+ * The tensors that a body reads, from what its equation is given. The two differ where the equation was computed again from
+ * other inputs, by `remat` or in a composite: its body still names the first ones.
+ */
+export function asGiven(read: readonly Tensor[], { named, given }: Captures): readonly Tensor[] {
+  const replaced = new Map(named.flatMap((t, i) => (t === given[i] ? [] : [[t, given[i]!] as const])));
+  return replaced.size === 0 ? read : replay(read, replaced, { stops: named });
 }
 
 /** Tensors that a body reads from outside where outside is what was traced before number `start`: all newer stays in it. */

@@ -21,7 +21,7 @@ import {
 import type { Emitted, Emitter, Eqn, Op, VjpRule } from "../core/op.ts";
 import { interpretProgram } from "../core/trace.ts";
 import { backward } from "./backward.ts";
-import { constantsAmong, edgeOf, leavesLike, readSince } from "./bodies.ts";
+import { asGiven, type Captures, constantsAmong, edgeOf, leavesLike, readSince } from "./bodies.ts";
 
 interface Branch {
   /** Inputs: captured tensors, then the operands inside the branch. */
@@ -97,16 +97,19 @@ interface CondParts {
   /** For each branch the operands inside it, and its outputs. */
   readonly branches: readonly { readonly own: readonly Tensor[]; readonly outputs: readonly Tensor[] }[];
   readonly start: number;
+  /** Those of the cond whose reverse this is. */
+  readonly forward?: Captures;
 }
 
-function applyCond({ pred, operands, branches, start }: CondParts): readonly Tensor[] {
+function applyCond({ pred, operands, branches, start, forward }: CondParts): readonly Tensor[] {
   const { captures, programs } = programsOf(branches, start);
   const params: CondParams = {
     branches: programs.map((program, i) => ({ program, results: branches[i]!.outputs })),
     numCaptures: captures.length,
     start,
   };
-  return apply(condOp, [pred, ...captures, ...operands], params);
+  const given = forward === undefined ? captures : asGiven(captures, forward);
+  return apply(condOp, [pred, ...given, ...operands], params);
 }
 
 function programsOf(branches: CondParts["branches"], start: number): { captures: Tensor[]; programs: Program[] } {
@@ -143,6 +146,7 @@ const reverseCond: VjpRule<CondParams> = ({ inputs: [pred, ...inputs], params, c
   const operandDims = inputs.slice(numCaptures).map((_, i) => i);
   const usedOperands = operandDims.filter((i) => branches.some((b, k) => edges[k]!.includes(ownOf(b)[i]!)));
   const kept = branches.map((branch, k) => edges[k]!.filter((t) => !ownOf(branch).includes(t)));
+  const forward = capturesOfCond(eqn);
   const slots = growOutputs(eqn, kept);
   const grown = (eqn.params as CondParams).branches;
   const reversed = applyCond({
@@ -162,6 +166,7 @@ const reverseCond: VjpRule<CondParams> = ({ inputs: [pred, ...inputs], params, c
       outputs: outputs[k]!,
     })),
     start: eqn.id,
+    forward,
   });
   const all: (Tensor | undefined)[] = [undefined, ...inputs.map(() => undefined)];
   reached.forEach((k, i) => {
@@ -169,6 +174,11 @@ const reverseCond: VjpRule<CondParams> = ({ inputs: [pred, ...inputs], params, c
   });
   return all;
 };
+
+function capturesOfCond({ inputs, params }: Eqn): Captures {
+  const { branches, numCaptures } = params as CondParams;
+  return { named: branches[0]!.program.inputs.slice(0, numCaptures), given: inputs.slice(1, 1 + numCaptures) };
+}
 
 /**
  * Makes the cond give values of its branches too; an output serves both branches where they keep one of the same shape and
@@ -199,12 +209,13 @@ function growOutputs(eqn: Eqn, kept: readonly (readonly Tensor[])[]): number[] {
   }));
   const operands = eqn.inputs.slice(1 + numCaptures);
   const { captures, programs } = programsOf(parts, start);
+  const forward = capturesOfCond(eqn);
   eqn.params = {
     branches: programs.map((program, k) => ({ program, results: parts[k]!.outputs })),
     numCaptures: captures.length,
     start,
   } satisfies CondParams;
-  eqn.inputs = [eqn.inputs[0]!, ...captures, ...operands];
+  eqn.inputs = [eqn.inputs[0]!, ...asGiven(captures, forward), ...operands];
   eqn.outputs = [...eqn.outputs, ...added.map(({ spec }) => new Tensor(spec, eqn))];
   return [...places, ...added.map((_, i) => numOutputs + i)];
 }

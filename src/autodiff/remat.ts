@@ -25,16 +25,13 @@ interface RematParams {
   readonly numArgs: number;
   readonly results: readonly Tensor[];
   readonly policy: RematPolicy;
-  /** What functions around this one keep of its results' computation. It comes from the first computation, whose tensors may
-   * be inputs of this one, so nothing behind it belongs to this function. */
-  readonly held: readonly Tensor[];
 }
 
 const rematOp: Op<RematParams> = {
   name: "remat",
   shape: (_, { results }) => results,
-  vjp: ({ inputs: outer, params: { inner, numArgs, results, policy, held }, cts, needs }) => {
-    const kept = keptBy(policy, results, inner, held);
+  vjp: ({ inputs: outer, params: { inner, numArgs, results, policy }, cts, needs }) => {
+    const kept = keptBy(policy, results, inner);
     const read = [...outer.slice(0, numArgs), ...kept, ...cts.flatMap((ct) => ct ?? [])];
     const behind = optimizationBarrier(read).values();
     const take = (): Tensor => behind.next().value!;
@@ -43,9 +40,9 @@ const rematOp: Op<RematParams> = {
     const saved = new Map(kept.map((t) => [t, take()]));
     const tied = cts.map((ct) => (ct === undefined ? undefined : take()));
     const replaced = new Map(inner.flatMap((t, i) => (t === inputs[i] ? [] : [[t, inputs[i]!] as const])));
-    const clones = replay(results, replaced, { saved, stops: [...inner, ...held] });
+    const clones = replay(results, replaced, { saved, stops: inner });
     const wanted = inputs.filter((_, i) => needs[i]);
-    const found = backward(clones, tied, wanted, [...inputs, ...saved.values(), ...held]);
+    const found = backward(clones, tied, wanted, [...inputs, ...saved.values()]);
     let k = 0;
     return inputs.map((_, i) => (needs[i] ? found[k++] : undefined));
   },
@@ -85,17 +82,12 @@ function dependents(
 }
 
 /** Results of the operations between `inputs` and `outputs` that the policy saves. */
-function keptBy(
-  { dots, names = [] }: RematPolicy,
-  outputs: readonly Tensor[],
-  inputs: readonly Tensor[],
-  stops: readonly Tensor[],
-): Tensor[] {
+function keptBy({ dots, names = [] }: RematPolicy, outputs: readonly Tensor[], inputs: readonly Tensor[]): Tensor[] {
   if (!dots && names.length === 0) return [];
   const isKept = ({ op, params, outputs: [first] }: Eqn): boolean =>
     (dots && op === dotOp && (params as DotParams).batch[0].length === 0) ||
     names.includes(checkpointNameOf(first!) ?? "");
-  return dependents(outputs, inputs, stops).eqns.flatMap((eqn) => (isKept(eqn) ? eqn.outputs : []));
+  return dependents(outputs, inputs).eqns.flatMap((eqn) => (isKept(eqn) ? eqn.outputs : []));
 }
 
 export interface ReplayOptions {
@@ -113,27 +105,34 @@ export function replay(
 ): Tensor[] {
   const clones = new Map(replaced);
   const { eqns } = dependents(outputs, replaced.keys(), stops);
+  const ends = [...replaced.values(), ...saved.values()];
   for (const { op, params, inputs, outputs: originals, scope } of eqns) {
     const again = inputs.map((t) => clones.get(t) ?? t);
     const kept = originals.flatMap((t) => saved.get(t) ?? []);
-    const results = atScope({ ...scope, pass: "recompute" }, () =>
-      kept.length > 0
-        ? apply(savedOp, [...again, ...kept], { op, params, numInputs: again.length })
-        : apply(op, again, op === rematOp ? insideAgain(params, clones, saved) : params),
-    );
+    const results = atScope({ ...scope, pass: "recompute" }, () => {
+      if (kept.length > 0) return apply(savedOp, [...again, ...kept], { op, params, numInputs: again.length });
+      return op === rematOp ? rematAgain(params, again, { clones, ends }) : apply(op, again, params);
+    });
     originals.forEach((t, i) => clones.set(t, results[i]!));
   }
   return outputs.map((t) => clones.get(t) ?? t);
 }
 
-/** A function inside this one is computed again too: what its policy keeps is then kept of the second computation. */
-function insideAgain(
-  { inner, results, held, ...rest }: RematParams,
-  clones: ReadonlyMap<Tensor, Tensor>,
-  saved: ReadonlyMap<Tensor, Tensor>,
-): RematParams {
-  const again = (list: readonly Tensor[]) => list.map((t) => clones.get(t) ?? t);
-  return { ...rest, inner: again(inner), results: again(results), held: [...again(held), ...saved.values()] };
+/**
+ * A function inside this one is computed again too: what its policy keeps is then kept of the second computation. What that
+ * captures can differ: tensors at its `ends`, behind which is the first computation and nothing of this one.
+ */
+function rematAgain(
+  { inner, numArgs, results, policy }: RematParams,
+  inputs: readonly Tensor[],
+  { clones, ends }: { readonly clones: ReadonlyMap<Tensor, Tensor>; readonly ends: readonly Tensor[] },
+): readonly Tensor[] {
+  const again = (t: Tensor) => clones.get(t) ?? t;
+  const [before, found] = [inner.map(again), results.map(again)];
+  const inside = before.slice(0, numArgs);
+  const { captured } = dependents(found, inside, [...before, ...ends]);
+  const params: RematParams = { inner: [...inside, ...captured], numArgs, results: found, policy };
+  return apply(rematOp, [...inputs.slice(0, numArgs), ...captured, ...found], params);
 }
 
 /** f, recomputed in the backward pass but for what `policy` keeps (by default only its inputs). */
@@ -148,7 +147,7 @@ export function remat<A extends readonly unknown[], R>(
     const out = f(...treeUnflatten<A>([...args], inside));
     const results = treeLeaves<Tensor>(out);
     const { captured } = dependents(results, inside);
-    const params: RematParams = { inner: [...inside, ...captured], numArgs: inside.length, results, policy, held: [] };
+    const params: RematParams = { inner: [...inside, ...captured], numArgs: inside.length, results, policy };
     return treeUnflatten<R>(out, apply(rematOp, [...argLeaves, ...captured, ...results], params));
   };
 }

@@ -22,7 +22,7 @@ import type { Emitted, Emitter, Eqn, Op, VjpRule } from "../core/op.ts";
 import { interpretProgram } from "../core/trace.ts";
 import { allocate, type Values } from "../core/values.ts";
 import { backward } from "./backward.ts";
-import { capturesOf, residualsOf, sameCarry } from "./bodies.ts";
+import { asGiven, type Captures, capturesOf, residualsOf, sameCarry } from "./bodies.ts";
 
 interface ScanParams {
   /** Inputs: captured tensors, carry, one step's slices of xs. Outputs: next carry, one step's ys. */
@@ -110,9 +110,11 @@ interface ScanParts extends Pick<ScanParams, "length" | "reverse" | "unroll"> {
   readonly outputs: readonly Tensor[];
   readonly init: readonly Tensor[];
   readonly xs: readonly Tensor[];
+  /** Those of the scan whose reverse this is. */
+  readonly forward?: Captures;
 }
 
-function applyScan({ carryIn, xIn, outputs, init, xs, ...way }: ScanParts): readonly Tensor[] {
+function applyScan({ carryIn, xIn, outputs, init, xs, forward, ...way }: ScanParts): readonly Tensor[] {
   const captures = capturesOf(outputs, [...carryIn, ...xIn]);
   const body = makeProgram([...captures, ...carryIn, ...xIn], outputs);
   const params: ScanParams = {
@@ -122,7 +124,8 @@ function applyScan({ carryIn, xIn, outputs, init, xs, ...way }: ScanParts): read
     numCarry: carryIn.length,
     ...way,
   };
-  return apply(scanOp, [...captures, ...init, ...xs], params);
+  const given = forward === undefined ? captures : asGiven(captures, forward);
+  return apply(scanOp, [...given, ...init, ...xs], params);
 }
 
 /** Parts of a list of the scan's or the body's inputs. */
@@ -177,6 +180,7 @@ const reverseScan: VjpRule<ScanParams> = ({ inputs, params, cts, needs, eqn }) =
     length,
     reverse: !reverse,
     unroll,
+    forward: { named: own.captures, given: outer.captures },
   });
   const all: (Tensor | undefined)[] = inputs.map(() => undefined);
   own.captures.forEach((t, i) => {
@@ -201,7 +205,8 @@ function growOutputs(eqn: Eqn, extra: readonly Tensor[]): void {
   const captures = capturesOf(outputs, [...own.carry, ...own.xs]);
   const body = makeProgram([...captures, ...own.carry, ...own.xs], outputs);
   eqn.params = { ...params, body, results: outputs, numCaptures: captures.length } satisfies ScanParams;
-  eqn.inputs = [...captures, ...outer.carry, ...outer.xs];
+  const given = asGiven(captures, { named: own.captures, given: outer.captures });
+  eqn.inputs = [...given, ...outer.carry, ...outer.xs];
   eqn.outputs = [...eqn.outputs, ...added.map((t) => new Tensor(stacked(t, params.length), eqn))];
 }
 

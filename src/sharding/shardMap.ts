@@ -4,7 +4,7 @@
  * pass that this reads become further outputs, stacked along a new dim 0 that has an entry for each device.
  */
 import { backward } from "../autodiff/backward.ts";
-import { capturesOf, residualsOf } from "../autodiff/bodies.ts";
+import { asGiven, type Captures, capturesOf, residualsOf } from "../autodiff/bodies.ts";
 import { HalfbyteError, ShapeError } from "../base/errors.ts";
 import {
   apply,
@@ -141,9 +141,11 @@ interface ShardMapParts {
   readonly ins: readonly Lane[];
   readonly results: readonly Tensor[];
   readonly outs: readonly Lane[];
+  /** Those of the shardMap whose reverse this is. */
+  readonly forward?: Captures;
 }
 
-function applyShardMap({ mesh, pieces, inputs, ins, results, outs }: ShardMapParts): readonly Tensor[] {
+function applyShardMap({ mesh, pieces, inputs, ins, results, outs, forward }: ShardMapParts): readonly Tensor[] {
   const captures = capturesOf(results, pieces);
   const params: ShardMapParams = {
     mesh,
@@ -153,7 +155,8 @@ function applyShardMap({ mesh, pieces, inputs, ins, results, outs }: ShardMapPar
     ins: [...captures.map(() => whole), ...ins],
     outs,
   };
-  return apply(shardMapOp, [...captures, ...inputs], params);
+  const given = forward === undefined ? captures : asGiven(captures, forward);
+  return apply(shardMapOp, [...given, ...inputs], params);
 }
 
 /** Axes over which the values of a lane are copies of each other. */
@@ -187,6 +190,7 @@ const reverseShardMap: VjpRule<ShardMapParams> = ({ inputs, params, cts, needs, 
     copyAxes(mesh, params.ins[input]!).reduce((t, axis) => allReduceOn(t, { mesh, axis, kind: "sum" }), ct),
   );
   const pieces = body.inputs.slice(params.numCaptures);
+  const forward = capturesOfShardMap(eqn);
   const residuals = residualsOf(sums, eqn, pieces);
   growOutputs(
     eqn,
@@ -207,6 +211,7 @@ const reverseShardMap: VjpRule<ShardMapParams> = ({ inputs, params, cts, needs, 
     ins: [...withCt.map((i) => outs[i]!), ...sources.map(({ lane }) => lane)],
     results: sums,
     outs: reached.map(({ input }) => params.ins[input]!),
+    forward,
   });
   const all: (Tensor | undefined)[] = inputs.map(() => undefined);
   reached.forEach(({ input }, i) => {
@@ -214,6 +219,11 @@ const reverseShardMap: VjpRule<ShardMapParams> = ({ inputs, params, cts, needs, 
   });
   return all;
 };
+
+function capturesOfShardMap({ inputs, params }: Eqn): Captures {
+  const { body, numCaptures } = params as ShardMapParams;
+  return { named: body.inputs.slice(0, numCaptures), given: inputs.slice(0, numCaptures) };
+}
 
 /** Makes the forward shardMap also give `extra` values of each device, stacked. */
 function growOutputs(eqn: Eqn, extra: readonly Tensor[]): void {
@@ -225,6 +235,7 @@ function growOutputs(eqn: Eqn, extra: readonly Tensor[]): void {
   const pieces = body.inputs.slice(numCaptures);
   const captures = capturesOf(results, pieces);
   const lane = stackedLane(mesh);
+  const forward = capturesOfShardMap(eqn);
   eqn.params = {
     mesh,
     body: makeProgram([...captures, ...pieces], results),
@@ -233,7 +244,7 @@ function growOutputs(eqn: Eqn, extra: readonly Tensor[]): void {
     ins: [...captures.map(() => whole), ...params.ins.slice(numCaptures)],
     outs: [...params.outs, ...added.map(() => lane)],
   } satisfies ShardMapParams;
-  eqn.inputs = [...captures, ...eqn.inputs.slice(numCaptures)];
+  eqn.inputs = [...asGiven(captures, forward), ...eqn.inputs.slice(numCaptures)];
   eqn.outputs = [...eqn.outputs, ...added.map((t) => new Tensor(outside(t, mesh, lane), eqn))];
 }
 

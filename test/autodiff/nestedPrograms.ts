@@ -1,5 +1,5 @@
-/** Random functions of nested conds, scans, remats, rules of their own and inner gradients, for float64. */
-import { cond, customVjp, grad, type RematPolicy, remat, scan } from "../../src/autodiff/index.ts";
+/** Random functions of nested conds, scans, remats, composites, rules of their own and inner gradients, for float64. */
+import { composite, cond, customVjp, grad, type RematPolicy, remat, scan } from "../../src/autodiff/index.ts";
 import { checkpointName, cumsum, dot, iota, type Tensor } from "../../src/core/index.ts";
 
 /** A function of the vectors of three elements in scope, which gives another one. */
@@ -36,7 +36,8 @@ const scaledByNorm = (y: Tensor): Tensor =>
   dot(y.reshape([1, 3]), y.reshape([3, 1]))
     .reshape([1])
     .broadcastTo([3])
-    .mul(0.1)
+    .tanh()
+    .mul(0.3)
     .add(y);
 
 /** A scalar function of six elements; `depth` bounds how deep functions nest. */
@@ -98,6 +99,10 @@ export function nestedProgram(seed: number, depth: number): NestedProgram {
           return then!([...s, q, scaledByNorm(k)]);
         };
         return (s) => remat((q: Tensor) => body(s, q), policy)(a(s).cos());
+      },
+      () => {
+        const [body] = inside("composite", 1);
+        return (s) => composite("test.nested", (q: Tensor) => body!([...s, q]))(a(s));
       },
       () => {
         const [body] = inside("grad", 1);
