@@ -69,7 +69,7 @@ export function resolve(
       ...[...filed.mistakes, ...misplaced(filed, before, doubtful)].map(inFile(file?.name)),
       ...own.mistakes,
       ...misplaced(own, given, doubtful),
-      ...contradictions(settings, doubtful, draft),
+      ...contradictions(settings, [own, filed, base], doubtful, draft),
     ],
     "things are wrong",
   );
@@ -167,11 +167,30 @@ function misplaced(own: ReadSettings, given: Settings, doubtful: ReadonlySet<Set
   ];
 }
 
-function contradictions(settings: Settings, doubtful: ReadonlySet<SettingKey>, draft: boolean): UserError[] {
+/** @param layers what was written, the highest first */
+function contradictions(
+  settings: Settings,
+  layers: readonly ReadSettings[],
+  doubtful: ReadonlySet<SettingKey>,
+  draft: boolean,
+): UserError[] {
   return rules
     .filter(({ reads, runOnly }) => !(draft && runOnly) && !reads.some((key) => doubtful.has(key)))
-    .flatMap(({ mistake }) => mistake(settings) ?? [])
-    .map((message) => new UserError("E_VALUE", message));
+    .flatMap(({ reads, mistake }) => {
+      const message = mistake(settings);
+      if (message === undefined) return [];
+      const named = reads.filter((key) => new RegExp(`\\b${key}\\b`).test(message));
+      return [new UserError("E_VALUE", `${message}${otherwiseWritten(named, settings, layers)}`)];
+    });
+}
+
+/** " (last_layers_bf16=14 is from mixed_precision_recipe=…)" for those of `keys` that were written by another name. */
+function otherwiseWritten(keys: readonly SettingKey[], settings: Settings, layers: readonly ReadSettings[]): string {
+  const origins = keys.flatMap((key) => {
+    const written = layers.find((layer) => layer.written[key] !== undefined)?.written[key];
+    return written === undefined || written.startsWith(`${key}=`) ? [] : [`${key}=${settings[key]} is from ${written}`];
+  });
+  return origins.length === 0 ? "" : ` (${origins.join("; ")})`;
 }
 
 function neutralNotes(layers: readonly ReadSettings[]): string[] {

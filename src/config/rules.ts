@@ -92,6 +92,13 @@ export const rules: readonly Rule[] = [
     },
   },
   {
+    reads: ["profiler", "skip_first_n_steps_for_profiler", "steps"],
+    mistake: ({ profiler, skip_first_n_steps_for_profiler: skip, steps }) =>
+      profiler === "" || skip < steps
+        ? undefined
+        : `skip_first_n_steps_for_profiler=${skip} leaves none of steps=${steps} to trace: what is left out and at least one step must lie within steps; lower it, or raise steps`,
+  },
+  {
     reads: ["quantization", "num_decoder_layers", "precision_policy", "first_layers_bf16", "last_layers_bf16"],
     mistake: (settings) =>
       told(() => {

@@ -89,6 +89,21 @@ const rules: Readonly<Record<string, NameRule>> = {
 /** Names that mean a recipe which does not run yet. */
 const notBuilt = ["fp8_delayed_scaling", "te_fp8_delayedscaling", "bf16_with_fp8_delayed_scaling_mixed"];
 
+const otherFp8 = "fp8_current_scaling scales each tensor by its own largest value";
+const integers = "integer formats are not built; mxfp8 and nvfp4 are the recipes of 8 and 4 bits";
+
+/** Names of MaxText that mean something that no recipe here does: why they are refused, and what is near. */
+const refusedNames: Readonly<Record<string, string>> = {
+  fp8: `in MaxText fp8 scales by the largest values of steps before (delayed scaling), which is not built; ${otherFp8}`,
+  fp8_gpu: `in MaxText fp8_gpu is fp8 through another library, and no recipe here is its equal; ${otherFp8}`,
+  fp8_full: `in MaxText fp8_full scales by calibration settings of its own, which are not built; ${otherFp8}`,
+  aqt_fp8: `MaxText's fp8 through the library AQT is not built; ${otherFp8}`,
+  aqt_fp8_full: `MaxText's fp8 through the library AQT is not built; ${otherFp8}`,
+  nanoo_fp8: `AMD's FP8 formats (FNUZ) are not built; ${otherFp8}, in OCP's formats`,
+  fp8_nanoo: `AMD's FP8 formats (FNUZ) are not built; ${otherFp8}, in OCP's formats`,
+  ...Object.fromEntries(["int8", "int8w", "int4", "int4w", "intmp", "w4a8", "w8a8"].map((name) => [name, integers])),
+};
+
 /** Every name that `recipeByName` takes. */
 export const recipeNames: readonly string[] = Object.keys(rules);
 
@@ -110,6 +125,8 @@ export function recipeByName(name: string, switches: Readonly<Record<string, unk
 }
 
 function unknownName(name: string): UserError {
+  const refused = Object.hasOwn(refusedNames, name) ? refusedNames[name] : undefined;
+  if (refused !== undefined) return new UserError("E_RECIPE", refused);
   const built = recipeNames.join(", ");
   if (notBuilt.includes(name)) {
     return new UserError("E_RECIPE", `the recipe ${name} is not built yet; recipes that are: ${built}`);

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
 import {
   differences,
@@ -6,6 +7,7 @@ import {
   fields,
   refuseChangedRun,
   resolve,
+  resumableKeys,
   showConfig,
 } from "../../src/config/index.ts";
 import { llamaTiny } from "../../src/presets/index.ts";
@@ -111,6 +113,16 @@ describe("explain", () => {
       expect(field.rule, field.key).not.toBe("");
       expect(field.accepts(field.defaultValue), field.key).toBe(true);
     }
+  });
+});
+
+describe("the documentation", () => {
+  it("lists the keys that may change when a run goes on", () => {
+    const text = readFileSync(new URL("../../docs/configuration.md", import.meta.url), "utf8");
+    const list = /Only these may change: ([^;]*);/.exec(text)![1]!;
+    const listed = [...list.matchAll(/`([^`]+)`/g)].map(([, key]) => key);
+    // The folder's own two keys are how a run is found.
+    expect([...listed, "run_name", "base_output_directory"].sort()).toEqual([...resumableKeys].sort());
   });
 });
 

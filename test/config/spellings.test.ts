@@ -92,6 +92,61 @@ describe("MaxText's spellings", () => {
   });
 });
 
+describe("names of other programs", () => {
+  it.each([
+    ["micro_batch_size", "per_device_batch_size"],
+    ["global_batch_size", "per_device_batch_size", "times gradient_accumulation_steps"],
+    ["batch_size", "per_device_batch_size"],
+    ["seq_length", "max_target_length"],
+    ["lr", "learning_rate"],
+    ["min_lr", "learning_rate_final_fraction", "min_lr divided by learning_rate"],
+    ["optimizer.weight-decay", "adam_weight_decay", "without a section"],
+    ["clip_grad", "gradient_clipping_threshold"],
+    ["max_steps", "steps"],
+    ["Training.Local_Batch_Size", "per_device_batch_size"],
+  ])("name ours: %s", (name, key, remark = "") => {
+    const message = refusal({ ...synthetic, [name]: 1 });
+    expect(message).toContain(`unknown key "${name}"; did you mean ${key}? (`);
+    expect(message).toContain(remark);
+  });
+
+  it.each(["fp8", "fp8_gpu", "fp8_full", "nanoo_fp8", "aqt_fp8"])("of recipes are no other recipe: %s", (name) => {
+    const message = refusal({ ...synthetic, quantization: name });
+    expect(message).toMatch(new RegExp(`^quantization=${name}: .*(not built|no recipe here is its equal)`));
+    expect(message).toContain("fp8_current_scaling scales each tensor by its own largest value");
+    expect(message).not.toContain("mxfp8");
+  });
+
+  it.each(["int8", "int4", "intmp", "w4a8"])("of integer formats say that there are none: %s", (name) => {
+    expect(refusal({ ...synthetic, quantization: name })).toContain(
+      `quantization=${name}: integer formats are not built`,
+    );
+  });
+
+  it("stand in messages on what they set", () => {
+    const recipe = "mixed_precision_recipe=nemotron_3_super_bf16_with_nvfp4_mixed";
+    expect(refusal({ ...synthetic, [recipe.split("=")[0]!]: recipe.split("=")[1], num_decoder_layers: 4 })).toBe(
+      `last_layers_bf16 must be a whole number from 0 to 4 (the blocks); got 14 (last_layers_bf16=14 is from ${recipe})`,
+    );
+    expect(refusal({ ...synthetic, train_iters: 5, warmup_steps: 10 })).toMatch(
+      /do not fit in 5; .* \(steps=5 is from train_iters=5\)$/,
+    );
+    expect(refusal({ ...synthetic, steps: 5, warmup_steps: 10 })).not.toContain(" is from ");
+  });
+});
+
+describe("profiler=trace", () => {
+  it("needs a step to trace after those it leaves out", () => {
+    const trace = { ...synthetic, profiler: "trace", steps: 4 };
+    expect(refusal({ ...trace, skip_first_n_steps_for_profiler: 20 })).toBe(
+      "skip_first_n_steps_for_profiler=20 leaves none of steps=4 to trace: what is left out and at least one step must lie within steps; lower it, or raise steps",
+    );
+    expect(refusal({ ...trace, skip_first_n_steps_for_profiler: 4 })).toContain("leaves none of steps=4");
+    expect(resolve({}, { ...trace, skip_first_n_steps_for_profiler: 3 }).run.profiler).toBe("trace");
+    expect(resolve({}, { ...synthetic, steps: 1 }).run.profiler).toBe("");
+  });
+});
+
 describe("keys that are only known from MaxText", () => {
   it("are no settings", () => {
     expect(Object.keys(foreignKeys).filter((name) => knownKey(name) !== undefined)).toEqual([]);
