@@ -25,6 +25,7 @@ export type { ResolveOptions } from "./config/resolve.ts";
 export {
   type Attributes,
   argMax,
+  argMin,
   argsort,
   type CumulativeOptions,
   type CustomCallOptions,

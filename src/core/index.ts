@@ -44,7 +44,7 @@ export {
   takeAlong,
 } from "./ops/gather.ts";
 export { checkpointName, optimizationBarrier, stopGradient } from "./ops/identity.ts";
-export { argMax } from "./ops/reduce.ts";
+export { argMax, argMin } from "./ops/reduce.ts";
 export { clamp, where } from "./ops/select.ts";
 export { concat, pad, stack } from "./ops/shape.ts";
 export { argsort, type SortOptions, sort, sortPairs, topK } from "./ops/sort.ts";

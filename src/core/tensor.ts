@@ -9,7 +9,8 @@ import type { AnyOp, Eqn, Op } from "./op.ts";
 import { full } from "./ops/constant.ts";
 import { bitcast, convert } from "./ops/convert.ts";
 import * as elementwise from "./ops/elementwise.ts";
-import { type ReduceOptions, reduceMax, reduceMean, reduceMin, reduceSum } from "./ops/reduce.ts";
+import { reduceProduct } from "./ops/product.ts";
+import { type ReduceOptions, reduceAll, reduceAny, reduceMax, reduceMean, reduceMin, reduceSum } from "./ops/reduce.ts";
 import * as shapes from "./ops/shape.ts";
 import { notePlace } from "./places.ts";
 import { currentScope } from "./scope.ts";
@@ -207,6 +208,11 @@ export class Tensor implements Spec {
     return elementwise.finite(this);
   }
 
+  /** Whether it is NaN, as booleans. */
+  isNaN(): Tensor {
+    return elementwise.nan(this);
+  }
+
   // Types and shapes.
   /** Converts, rounding to nearest even. float8_e4m3fn overflows to NaN, float4_e2m1fn saturates: clamp first. */
   astype(dtype: DType): Tensor {
@@ -273,6 +279,18 @@ export class Tensor implements Spec {
   minOver(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
     return reduceMin(this, dims, options);
   }
+  /** Product over `dims` (default all); of narrow floats taken in float32 and rounded once. Integers wrap. */
+  prod(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
+    return reduceProduct(this, dims, options);
+  }
+  /** Of booleans, whether one over `dims` (default all) is true; of none false. @throws ShapeError */
+  any(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
+    return reduceAny(this, dims, options);
+  }
+  /** Of booleans, whether all over `dims` (default all) are true; of none true. @throws ShapeError */
+  all(dims?: number | readonly number[], options?: ReduceOptions): Tensor {
+    return reduceAll(this, dims, options);
+  }
 }
 
 /** The second operand of arithmetic: a number takes the dtype of the first. */
@@ -280,10 +298,18 @@ export type Operand = Tensor | number;
 
 /** Adds an operation to the graph and returns its outputs. @throws ShapeError */
 export function apply<P>(op: Op<P>, inputs: readonly Tensor[], params: P): readonly Tensor[] {
+  // Markers carry residuals too, among which plain values may be.
+  if (op.alias === undefined) for (const x of inputs) checkTensor(op.name, x);
   const eqn: Eqn = { id: nextId++, op: op as AnyOp, params, inputs, outputs: [], scope: currentScope() };
   eqn.outputs = op.shape(inputs, params).map((spec) => new Tensor(spec, eqn));
   notePlace(eqn);
   return eqn.outputs;
+}
+
+function checkTensor(name: string, x: unknown): void {
+  if (x instanceof Tensor) return;
+  const got = typeof x === "object" && x !== null ? `a ${x.constructor?.name ?? "object"}` : typeof x;
+  throw new ShapeError(`${name}: expected a Tensor, got ${got}; constant makes one of a host array, full of a number`);
 }
 
 /** `apply` for operations with one output. */

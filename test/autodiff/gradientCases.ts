@@ -165,6 +165,18 @@ const reducing: GradientCase[] = [
   { name: "mean", shapes: [[2, 3]], f: (x) => x!.mean(1, { keepDims: true }).mul(x!) },
   { name: "maxOver", shapes: [[3, 4]], f: (x) => x!.maxOver(1).mul(x!.maxOver()) },
   { name: "minOver", shapes: [[3, 4]], f: (x) => x!.minOver(0).sin() },
+  { name: "prod", shapes: [[2, 3, 2]], f: (x) => x!.prod([0, 2]).sin().mul(x!.prod(1).sum()) },
+  {
+    name: "prod with zeros",
+    shapes: [[7]],
+    f: (x) => {
+      const mask = (zeros: number[]) => constant(hostArray([7], "float32", Float32Array.from(zeros))).astype(x!.dtype);
+      return x!
+        .mul(mask([1, 1, 0, 1, 1, 1, 1]))
+        .prod()
+        .add(x!.mul(mask([1, 1, 0, 1, 0, 1, 1])).prod());
+    },
+  },
   { name: "cumsum", shapes: [[2, 5]], f: (x) => cumsum(x!, 1, { exclusive: true }).sin() },
   { name: "cumprod", shapes: [[5, 2]], f: (x) => cumprod(x!, 0, { reverse: true }).sin() },
   {

@@ -6,6 +6,7 @@ import { composite, grad, scan, vjp } from "../../src/autodiff/index.ts";
 import { ShapeError, UserError } from "../../src/base/errors.ts";
 import {
   argMax,
+  argMin,
   concat,
   constant,
   cumprod,
@@ -126,6 +127,14 @@ const mistakes: [() => unknown, string][] = [
   [() => x.maxOver([1, -1]), "reduce_max: dims [1,-1] name dim 1 of float32[2,3] twice"],
   [() => x.mean([0.5]), "reduce_sum: a dim is a whole number; got 0.5"],
   [() => mask.sum(), "reduce_sum: cannot reduce bool[2,3]; cast it first"],
+  [() => x.any(), "any: takes bool; got float32[2,3]. Compare first, as .ne(0) does"],
+  [() => int.all(0), "all: takes bool; got int32[2,3]"],
+  [() => int.isNaN(), "isNaN: takes floats; got int32[2,3]"],
+  [() => argMin(t([2, 0]), 1), "argMin: dim 1 of float32[2,0] is empty"],
+  [() => (sort as Loose)([1, 2], 0), "sort: expected a Tensor, got object"],
+  [() => (dot as Loose)(3, x), "dot: expected a Tensor, got number"],
+  [() => (where as Loose)(true, x, x), "where: expected a Tensor, got boolean"],
+  [() => concat([x, 3 as never], 0), "concat: expected a Tensor, got number; constant makes one of a host array"],
   [() => int.mean(), "mean: takes floats; got int32[2,3]"],
   [() => f8.maxOver(), "reduce_max: cannot reduce float8_e4m3fn[2,3]; cast it first"],
   [() => sort(x, 2), "sort: dim 2 is outside float32[2,3]"],

@@ -9,7 +9,7 @@ import { type Spec, showSpec, sizeOf } from "../hostArray.ts";
 import type { Emitted, Emitter, Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
 import { allocate, offsets, rounder, stridesOf, type Values } from "../values.ts";
-import { checkDims } from "./shape.ts";
+import { checkDims, checkSpec } from "./shape.ts";
 
 /** Which dims are summed over, which stay apart, and the result's dtype. */
 export interface DotParams {
@@ -150,18 +150,16 @@ export type DotOptions = Partial<DotParams>;
  * the matrix product: the last dim of a with the last but one (or only) dim of b. Without `out`, a's dtype.
  * @throws ShapeError
  */
-export function dot(
-  a: Tensor,
-  b: Tensor,
-  { contract, batch = [[], []], out = accumulatesTo(a.dtype) }: DotOptions = {},
-): Tensor {
+export function dot(a: Tensor, b: Tensor, { contract, batch = [[], []], out }: DotOptions = {}): Tensor {
+  checkSpec("dot", a);
+  checkSpec("dot", b);
   const [ofA, ofB] = contract ?? [[a.rank - 1], [Math.max(0, b.rank - 2)]];
   const [dimsA, dimsB] = [checkDims("dot", a, [...batch[0], ...ofA]), checkDims("dot", b, [...batch[1], ...ofB])];
   const [countA, countB] = [batch[0].length, batch[1].length];
   return applyOne(dotOp, [a, b], {
     contract: [dimsA.slice(countA), dimsB.slice(countB)],
     batch: [dimsA.slice(0, countA), dimsB.slice(0, countB)],
-    out,
+    out: out ?? accumulatesTo(a.dtype),
   });
 }
 

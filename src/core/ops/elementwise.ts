@@ -3,7 +3,7 @@
  * Interpreted in float64 and rounded once, which is the correctly rounded result for + − × ÷ √ (Figueroa 1995).
  */
 import { ShapeError } from "../../base/errors.ts";
-import { type DType, dtypeInfo } from "../dtype.ts";
+import { type DType, dtypeInfo, isFloat } from "../dtype.ts";
 import { type Spec, sameShape, showSpec } from "../hostArray.ts";
 import type { Op, VjpRule } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
@@ -181,6 +181,11 @@ const isFiniteOp: Op<null> = {
   ],
 };
 export const finite = (x: Tensor): Tensor => applyOne(isFiniteOp, [x], null);
+
+export function nan(x: Tensor): Tensor {
+  if (!isFloat(x.dtype)) throw new ShapeError(`isNaN: takes floats; got ${showSpec(x)}`);
+  return compare("NE", x, x);
+}
 
 interface Binary {
   readonly hlo: string;

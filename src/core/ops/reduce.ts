@@ -1,6 +1,6 @@
-/** Reductions over dims. Sums of 16-bit floats are taken in float32 and rounded once, compiled or interpreted. */
+/** Reductions over dims. Sums and products of 16-bit floats are taken in float32 and rounded once, compiled or interpreted. */
 import { ShapeError } from "../../base/errors.ts";
-import { type DType, dtypeInfo } from "../dtype.ts";
+import { type DType, dtypeInfo, isFloat } from "../dtype.ts";
 import { type Shape, type Spec, showSpec, sizeOf } from "../hostArray.ts";
 import type { Emitted, Emitter, Op } from "../op.ts";
 import { applyOne, type Tensor } from "../tensor.ts";
@@ -22,7 +22,7 @@ const without = (shape: Shape, dims: readonly number[]): Shape => shape.filter((
 
 function reducedSpec(name: string, x: Spec, { dims }: ReduceParams): Spec[] {
   const { kind, bits } = dtypeInfo(x.dtype);
-  const counts = kind === "bool" && name === "reduce_sum";
+  const counts = kind === "bool" && ["reduce_sum", "reduce_prod"].includes(name);
   if (counts || bits < 8 || (kind !== "float" && bits === 64) || (kind === "float" && bits < 16)) {
     throw new ShapeError(`${name}: cannot reduce ${showSpec(x)}; cast it first`);
   }
@@ -45,16 +45,22 @@ interface Reduction {
   /** Value of an empty reduction. */
   readonly initial: (spec: Spec) => number;
   readonly combine: (a: number, b: number) => number;
+  /** Used for integers where float arithmetic would be inexact. */
+  readonly integer?: (a: number, b: number) => number;
   readonly vjp: Op<ReduceParams>["vjp"];
 }
 
-function reduction(name: string, { hlo, initial, combine, vjp }: Reduction): Op<ReduceParams> {
+export function reduction(
+  name: string,
+  { hlo, initial, combine, integer = combine, vjp }: Reduction,
+): Op<ReduceParams> {
   return {
     name,
     shape: ([x], params) => reducedSpec(name, x!, params),
     vjp,
     lower: (e, [x], { dims }, [out]) => {
-      const narrow = hlo === "add" && dtypeInfo(x!.dtype).kind === "float" && dtypeInfo(x!.dtype).bits < 32;
+      const rounds = hlo === "add" || hlo === "multiply";
+      const narrow = rounds && dtypeInfo(x!.dtype).kind === "float" && dtypeInfo(x!.dtype).bits < 32;
       const wide = narrow ? e.op("stablehlo.convert", [x!], [{ shape: x!.shape, dtype: "float32" }])[0]! : x!;
       const result = emitReduce(e, {
         hlo,
@@ -69,9 +75,10 @@ function reduction(name: string, { hlo, initial, combine, vjp }: Reduction): Op<
       const { kept, inner } = reductionOffsets(x!, dims);
       const data = allocate(out!.dtype, kept.length);
       const round = rounder(out!.dtype);
+      const next = isFloat(x!.dtype) ? combine : integer;
       for (let i = 0; i < kept.length; i++) {
         let value = initial(out!);
-        for (let j = 0; j < inner.length; j++) value = combine(value, x!.data[kept[i]! + inner[j]!]!);
+        for (let j = 0; j < inner.length; j++) value = next(value, x!.data[kept[i]! + inner[j]!]!);
         data[i] = round(value);
       }
       return [{ shape: out!.shape, dtype: out!.dtype, data }];
@@ -148,23 +155,29 @@ const sumOp = reduction("reduce_sum", {
 const maxOp = reduction("reduce_max", { hlo: "maximum", initial: lowest, combine: Math.max, vjp: extremumVjp });
 const minOp = reduction("reduce_min", { hlo: "minimum", initial: highest, combine: Math.min, vjp: extremumVjp });
 
-const argMaxOp: Op<{ dim: number }> = {
-  name: "argmax",
+interface Extremum {
+  readonly hlo: "maximum" | "minimum";
+  readonly initial: (spec: Spec) => number;
+  readonly isBetter: (a: number, b: number) => boolean;
+}
+
+const placeOfExtremum = (name: string, { hlo, initial, isBetter }: Extremum): Op<{ dim: number }> => ({
+  name: name.toLowerCase(),
   shape: ([x], { dim }) => {
-    reducedSpec("argMax", x!, { dims: [dim] });
-    if (x!.shape[dim] === 0) throw new ShapeError(`argMax: dim ${dim} of ${showSpec(x!)} is empty`);
+    reducedSpec(name, x!, { dims: [dim] });
+    if (x!.shape[dim] === 0) throw new ShapeError(`${name}: dim ${dim} of ${showSpec(x!)} is empty`);
     return [{ shape: without(x!.shape, [dim]), dtype: "int32" }];
   },
   vjp: "none",
   lower: (e, [x], { dim }, [out]) => {
-    // The highest value, then the lowest index that has it: two reductions that XLA vectorises.
+    // The extreme value, then the lowest index that has it: two reductions that XLA vectorises.
     const index: Spec = { shape: x!.shape, dtype: "int32" };
     const mask: Spec = { shape: x!.shape, dtype: "bool" };
     const best = emitReduce(e, {
-      hlo: "maximum",
+      hlo,
       dims: [dim],
       x: x!,
-      initial: lowest(x!),
+      initial: initial(x!),
       out: { shape: out!.shape, dtype: x!.dtype },
     });
     const kept = x!.shape.map((_, i) => i).filter((i) => i !== dim);
@@ -187,15 +200,18 @@ const argMaxOp: Op<{ dim: number }> = {
       const valueAt = (j: number) => x!.data[kept[i]! + inner[j]!]!;
       for (let j = 1; j < inner.length; j++) {
         const best = valueAt(data[i]!);
-        if (valueAt(j) > best || (Number.isNaN(valueAt(j)) && !Number.isNaN(best))) data[i] = j;
+        if (isBetter(valueAt(j), best) || (Number.isNaN(valueAt(j)) && !Number.isNaN(best))) data[i] = j;
       }
     }
     return [{ shape: out!.shape, dtype: "int32", data }];
   },
   show: ({ dim }) => `dim=${dim}`,
-};
+});
 
-function reduce(
+const argMaxOp = placeOfExtremum("argMax", { hlo: "maximum", initial: lowest, isBetter: (a, b) => a > b });
+const argMinOp = placeOfExtremum("argMin", { hlo: "minimum", initial: highest, isBetter: (a, b) => a < b });
+
+export function reduce(
   op: Op<ReduceParams>,
   x: Tensor,
   dims: number | readonly number[] | undefined,
@@ -224,4 +240,26 @@ export function reduceMean(x: Tensor, dims?: number | readonly number[], options
 /** Index of the largest value along `dim`, as int32: the first of several equal ones, the first NaN where there is one. */
 export function argMax(x: Tensor, dim: number): Tensor {
   return applyOne(argMaxOp, [x], { dim: checkDim("argMax", x, dim) });
+}
+
+/** Index of the smallest value along `dim`, as int32: the first of several equal ones, the first NaN where there is one. */
+export function argMin(x: Tensor, dim: number): Tensor {
+  return applyOne(argMinOp, [x], { dim: checkDim("argMin", x, dim) });
+}
+
+const checkBool = (what: string, x: Tensor): void => {
+  if (x.dtype !== "bool")
+    throw new ShapeError(`${what}: takes bool; got ${showSpec(x)}. Compare first, as .ne(0) does`);
+};
+
+/** Of booleans the largest. */
+export function reduceAny(x: Tensor, dims?: number | readonly number[], options?: ReduceOptions): Tensor {
+  checkBool("any", x);
+  return reduce(maxOp, x, dims, options);
+}
+
+/** Of booleans the smallest. */
+export function reduceAll(x: Tensor, dims?: number | readonly number[], options?: ReduceOptions): Tensor {
+  checkBool("all", x);
+  return reduce(minOp, x, dims, options);
 }

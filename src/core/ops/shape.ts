@@ -15,8 +15,14 @@ export function checkShape(name: string, shape: Shape): void {
   }
 }
 
+/** @throws ShapeError where what should be a Tensor has no shape */
+export function checkSpec(name: string, x: Spec): void {
+  if (!Array.isArray(x?.shape)) throw new ShapeError(`${name}: expected a Tensor, got ${typeof x}`);
+}
+
 /** `dim` counted from the left. @throws ShapeError where it is outside x */
 export function checkDim(name: string, x: Spec, dim: number): number {
+  checkSpec(name, x);
   if (!Number.isInteger(dim)) throw new ShapeError(`${name}: a dim is a whole number; got ${dim}`);
   const resolved = dim < 0 ? dim + x.shape.length : dim;
   if (resolved < 0 || resolved >= x.shape.length) {
@@ -162,6 +168,8 @@ export function broadcastTo(x: Tensor, shape: Shape): Tensor {
 
 /** The shape two shapes broadcast to. @throws ShapeError naming `operation` */
 export function broadcastShapes(a: Spec, b: Spec, operation: string): Shape {
+  checkSpec(operation, a);
+  checkSpec(operation, b);
   const rank = Math.max(a.shape.length, b.shape.length);
   return Array.from({ length: rank }, (_, i) => {
     const [da, db] = [a.shape[i - rank + a.shape.length] ?? 1, b.shape[i - rank + b.shape.length] ?? 1];

@@ -12,7 +12,7 @@ import { exact, exactButZeros, type Rule, within } from "./compare.ts";
 import { casesOf, draw, type OpCase } from "./opCase.ts";
 import { allValues, arrays, hostOf, withoutDenormals } from "./values.ts";
 
-const exactUnary = ["neg", "abs", "sign", "sqrt", "floor", "ceil", "roundEven", "isFinite", "not"] as const;
+const exactUnary = ["neg", "abs", "sign", "sqrt", "floor", "ceil", "roundEven", "isFinite", "isNaN", "not"] as const;
 const approximateUnary = ["exp", "log", "log1p", "expm1", "rsqrt", "tanh", "sigmoid", "erf", "sin", "cos"] as const;
 const exactBinary = [
   ...(["add", "sub", "mul", "div", "rem", "max", "min", "and", "or", "xor", "shiftLeft", "shiftRight"] as const),

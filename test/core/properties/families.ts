@@ -65,10 +65,10 @@ export function definedOperations(): string[] {
   const files = ["core/ops", "autodiff"].flatMap((folder) =>
     readdirSync(source(folder)).map((name) => source(folder) + name),
   );
-  const definition = /\b(?:unary|binary|reduction|cumulative)\("(\w+)"|\bname: "(\w+)"/g;
+  const definition = /\b(?:unary|binary|reduction|placeOfExtremum|cumulative)\("(\w+)"|\bname: "(\w+)"/g;
   return files
     .flatMap((file) => [...readFileSync(file, "utf8").matchAll(definition)])
-    .map(([, short, long]) => short ?? long!)
+    .map(([, short, long]) => (short ?? long!).toLowerCase())
     .filter((name, i, all) => all.indexOf(name) === i && !markers.includes(name));
 }
 

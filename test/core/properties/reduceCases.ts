@@ -1,6 +1,6 @@
 /** Cases of the reductions. Sums of floats are compared within 1e-5 of the largest; the rest is exact. */
 import fc from "fast-check";
-import { argMax, type DType, type Tensor } from "../../../src/core/index.ts";
+import { argMax, argMin, type DType, type Tensor } from "../../../src/core/index.ts";
 import { exact, sums } from "./compare.ts";
 import { drawnCasesOf, type OpCase } from "./opCase.ts";
 import { arrays, ordinaryArrays, shapes } from "./values.ts";
@@ -24,13 +24,13 @@ const reductions =
         .map(({ x, dims, keepDims }) => ({ inputs: [x], f: (t: Tensor) => f(t, dims, keepDims) })),
     );
 
-const argMaxima =
-  (values: typeof arrays) =>
+const places =
+  (place: typeof argMax, values: typeof arrays) =>
   (dtype: DType): fc.Arbitrary<Unlabelled> =>
     shapes({ minRank: 1 }).chain((shape) =>
       fc
         .record({ x: values(dtype, shape), dim: fc.nat(shape.length - 1) })
-        .map(({ x, dim }) => ({ inputs: [x], f: (t: Tensor) => argMax(t, dim) })),
+        .map(({ x, dim }) => ({ inputs: [x], f: (t: Tensor) => place(t, dim) })),
     );
 
 /** Sums that a vectorised loop takes in another order than the interpreter. */
@@ -57,7 +57,27 @@ export function reduceCases(count = 4): OpCase[] {
       () => exact,
       count,
     ),
-    ...drawnCasesOf("argMax", argMaxima(arrays), () => exact, count),
-    ...drawnCasesOf("argMax of few values", argMaxima(ordinaryArrays), () => exact, count),
+    ...drawnCasesOf(
+      "prod",
+      reductions(ordinaryArrays, (x, dims, keepDims) => x.prod(dims, { keepDims })),
+      sums,
+      count,
+    ),
+    ...drawnCasesOf(
+      "any",
+      reductions(arrays, (x, dims, keepDims) => x.any(dims, { keepDims })),
+      () => exact,
+      count,
+    ),
+    ...drawnCasesOf(
+      "all",
+      reductions(arrays, (x, dims, keepDims) => x.all(dims, { keepDims })),
+      () => exact,
+      count,
+    ),
+    ...drawnCasesOf("argMax", places(argMax, arrays), () => exact, count),
+    ...drawnCasesOf("argMax of few values", places(argMax, ordinaryArrays), () => exact, count),
+    ...drawnCasesOf("argMin", places(argMin, arrays), () => exact, count),
+    ...drawnCasesOf("argMin of few values", places(argMin, ordinaryArrays), () => exact, count),
   ];
 }
