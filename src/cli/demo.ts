@@ -17,7 +17,7 @@ import {
 import { presetByName } from "../presets/index.ts";
 import { isQuantized } from "../quant/index.ts";
 import { type RunOutcome, runTraining } from "../train/run.ts";
-import { exitCodeOf, type StopSignal, StopSignals } from "../train/stop.ts";
+import { exitCodeOf, type StopRequest, type StopSignal } from "../train/stop.ts";
 import { parseArguments } from "./arguments.ts";
 import { cachedTokenizer } from "./cachedTokenizer.ts";
 import type { Command } from "./command.ts";
@@ -25,6 +25,7 @@ import { demoTextFolder } from "./demoText.ts";
 import { type ProgressLine, progressLine } from "./progressLine.ts";
 import { drawLosses } from "./runReport.ts";
 import { settingsOf } from "./settings.ts";
+import { stopSignals } from "./stopSignals.ts";
 import { prepareRun, writeRunFolder } from "./trainingRun.ts";
 
 /** Keys that concern the quantized run alone. */
@@ -78,7 +79,7 @@ Example: halfbyte demo
     refuseMistakes(asked.mistakes, "things are wrong");
     const runs = await configureRuns(asked.settings, say, progress);
     const base = runs[0]!.config.run.baseOutputDirectory;
-    const stop = new StopSignals((signal) => say(`${signal}: finishing the step; once more leaves at once`));
+    const stop = stopSignals(say);
     const finished: FinishedRun[] = [];
     let data: Dataset | undefined;
     for (const [index, run] of runs.entries()) {
@@ -176,7 +177,7 @@ interface TrainOneOptions {
   readonly data: Dataset | undefined;
   readonly say: (text: string) => void;
   readonly progress: ProgressLine;
-  readonly stop: StopSignals;
+  readonly stop: StopRequest;
   /** Runs that follow this one. */
   readonly runsLeft: number;
 }

@@ -1,7 +1,7 @@
 /** `halfbyte explain`: what the keys of a run mean, and what presets, models and recipes stand for. */
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import { explainKey, explainKeys, fields, knownKey, settableNames, unknownKey } from "../config/index.ts";
+import { explainKey, explainKeys, factsOf, fields, knownKey, settableNames, unknownKey } from "../config/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { topicList, topicNames, topicsOf } from "./topics.ts";
@@ -46,7 +46,4 @@ function explained(name: string): Explained[] {
   throw new UserError("E_UNKNOWN_KEY", `unknown name "${name}"; did you mean ${near}?`);
 }
 
-function keyRow(key: string): object {
-  const { group, doc, rule, defaultValue } = fields.get(key)!;
-  return { kind: "key", key, group, meaning: doc, rule, default: defaultValue };
-}
+const keyRow = (key: string): object => ({ kind: "key", ...factsOf(fields.get(key)!) });

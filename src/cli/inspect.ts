@@ -46,7 +46,7 @@ The configuration is what \`halfbyte train\` takes: PRESET, config=FILE and its 
 Example: halfbyte inspect llama-tiny quantization=nvfp4 stage=grad op=dot layer=0
 `,
   async run(args) {
-    const { settings, flags, words } = parseArguments(args, { maxWords: 1 });
+    const { settings, flags, words } = parseArguments(args, { maxWords: 1, ownKeys });
     const { stage, lines, filter, keys } = ownSettings(settings);
     const config = await inspectedConfig(words[0], keys);
     const plan = planOf(config);

@@ -69,6 +69,23 @@ function withSavedSchedule(now: Config, saved: PartialSettings, say: (text: stri
   return { ...config, notes: [...config.notes, ...scheduleNotes(config)] };
 }
 
+/** Of steps to come that would change no weight, for the schedule has ended at a rate of 0; undefined where there are none. */
+export function idleStepsWarning(
+  { run, optimizer }: Config,
+  folder: RunFolder,
+  { step }: CheckpointPlace,
+): string | undefined {
+  const { decay } = optimizer.schedule;
+  const { steps } = run;
+  if (decay === undefined || decay.after !== 0 || Math.max(step, decay.end) >= steps) return undefined;
+  const first = Math.max(step, decay.end) + 1;
+  return (
+    `${first === steps ? `step ${steps} trains` : `steps ${first} to ${steps} train`} at learning rate 0, which changes no weight: ` +
+    `the schedule ended at step ${decay.end}. To train on, begin a new run with load_parameters_path=${folder.path} and another run_name; ` +
+    "where a run is to be extended later, set learning_rate_schedule_steps to its whole length from the start"
+  );
+}
+
 /** The settings a run was started with; keys that are newer than the run are at their defaults. */
 function savedKeys(path: string): PartialSettings {
   try {

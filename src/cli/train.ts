@@ -3,12 +3,14 @@ import { megabytes } from "../base/byteSize.ts";
 import { showConfig } from "../config/index.ts";
 import { compareRuns } from "../metrics/index.ts";
 import { runTraining } from "../train/run.ts";
-import { exitCodeOf, StopSignals } from "../train/stop.ts";
+import { exitCodeOf } from "../train/stop.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
+import { idleStepsWarning } from "./resumption.ts";
 import { runConsole } from "./runConsole.ts";
 import { drawLosses } from "./runReport.ts";
 import { configOf, sourceHelp } from "./settings.ts";
+import { stopSignals } from "./stopSignals.ts";
 import { precisionName, prepareRun, writeRunFolder } from "./trainingRun.ts";
 
 export const command: Command = {
@@ -39,16 +41,18 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
     const stream = json ? process.stderr : process.stdout;
     const say = (text: string) => void stream.write(`${text}\n`);
 
+    const stop = stopSignals(say);
     const run = await prepareRun(given, say);
     const { config, folder, plan, data, resume, parameters } = run;
     say(showConfig(config).trimEnd());
     for (const note of config.notes) say(`note: ${note}`);
     if (data.size) say(sizeText(data.size));
+    const idle = resume && idleStepsWarning(config, folder, resume);
+    if (idle !== undefined) say(`warning: ${idle}`);
     writeRunFolder(run);
 
     const { steps, logPeriod } = config.run;
     const console = runConsole({ json, steps, logPeriod });
-    const stop = new StopSignals((signal) => say(`${signal}: finishing the step; once more leaves at once`));
     const { stoppedBy, saved, summary } = await runTraining({
       name: precisionName(config),
       plan,

@@ -60,6 +60,12 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
   refuseMistakes(machineMistakes(config, plan), "things are wrong");
   const data = opened ?? (await openData(config, tokenizer));
   refuseTooLargeBatch(plan, data);
+  const { evalSteps = 0 } = plan;
+  if (data.validation && evalSteps > data.validation.batches) {
+    say(
+      `note: eval_steps=${evalSteps} is more than the ${data.validation.batches} batches of validation data there are`,
+    );
+  }
   const { loadParametersPath } = config.run;
   if (newest === undefined) {
     if (loadParametersPath === "") return { config, folder, plan, data };

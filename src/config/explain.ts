@@ -3,7 +3,7 @@ import { effectRules } from "./effect.ts";
 import { foreignKeys, isForeign } from "./elsewhere.ts";
 import { type Field, fields } from "./fields.ts";
 import { showValue } from "./parseValue.ts";
-import { type GroupName, groups, settingsOfStages } from "./schema.ts";
+import { type GroupName, groups, type SettingKey, settingsOfStages } from "./schema.ts";
 import { aliases, sameValues, translations } from "./spellings.ts";
 import { knownKey } from "./unknownKey.ts";
 
@@ -21,16 +21,48 @@ export function explainKey(name: string): string | undefined {
   return `${name} (a key of MaxText)\n  Accepted where it asks for nothing: ${values}. Other values are refused:\n  ${reason}.\n`;
 }
 
-function explainField({ key, group, doc, rule, defaultValue }: Field): string {
-  const spellings = Object.keys(aliases).filter((alias) => aliases[alias] === key);
-  const values = Object.entries(sameValues[key] ?? {}).map(([other, own]) => `${other || "empty"} is ${own}`);
-  const only = effectRules.filter(({ keys }) => keys.includes(key)).map((rule) => rule.only);
+/** What is known of a key, for programs. */
+export interface KeyFacts {
+  readonly key: SettingKey;
+  readonly group: GroupName;
+  readonly meaning: string;
+  /** What a value may be: "an integer at least 1". */
+  readonly rule: string;
+  readonly default: string | number | boolean;
+  /** The folder of src whose code reads it. */
+  readonly readBy: string;
+  /** Where it counts: "with lr_schedule_type=wsd"; all of them; none: always. */
+  readonly hasEffectOnly: readonly string[];
+  /** Other names of the same key. */
+  readonly aliases: readonly string[];
+  /** Other words for values, with what they are. */
+  readonly sameValues: Readonly<Record<string, string>>;
+}
+
+export function factsOf({ key, group, doc, rule, defaultValue }: Field): KeyFacts {
+  return {
+    key,
+    group,
+    meaning: doc,
+    rule,
+    default: defaultValue,
+    readBy: `src/${stageOf(key)}`,
+    hasEffectOnly: effectRules.filter(({ keys }) => keys.includes(key)).map((rule) => rule.only),
+    aliases: Object.keys(aliases).filter((alias) => aliases[alias] === key),
+    sameValues: sameValues[key] ?? {},
+  };
+}
+
+function explainField(field: Field): string {
+  const facts = factsOf(field);
+  const { key, group, meaning, rule, hasEffectOnly: only } = facts;
+  const values = Object.entries(facts.sameValues).map(([other, own]) => `${other || "empty"} is ${own}`);
   return [
-    `${key} (${group}; read by src/${stageOf(key)})`,
-    `  ${doc}.`,
-    `  Must be ${rule}. Default: ${showValue(defaultValue) || "empty"}.`,
+    `${key} (${group}; read by ${facts.readBy})`,
+    `  ${meaning}.`,
+    `  Must be ${rule}. Default: ${showValue(facts.default) || "empty"}.`,
     ...(only.length > 0 ? [`  Has an effect only ${only.join(", and ")}.`] : []),
-    ...(spellings.length > 0 ? [`  Also written ${spellings.join(", ")}.`] : []),
+    ...(facts.aliases.length > 0 ? [`  Also written ${facts.aliases.join(", ")}.`] : []),
     ...(values.length > 0 ? [`  Of values, ${values.join(", ")}.`] : []),
     "",
   ].join("\n");

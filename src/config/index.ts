@@ -6,7 +6,7 @@
 
 export { modelSizes } from "../models/modelSizes.ts";
 export { foreignKeys } from "./elsewhere.ts";
-export { explainKey, explainKeys } from "./explain.ts";
+export { explainKey, explainKeys, factsOf, type KeyFacts } from "./explain.ts";
 export { type Field, fields, type ValueKind } from "./fields.ts";
 export { parseValue } from "./parseValue.ts";
 export { type PartialSettings, readSettings } from "./readSettings.ts";
@@ -27,4 +27,4 @@ export {
   showConfig,
 } from "./show.ts";
 export { adamwSettings, llamaConfig, lossScaleSettings, precisionPlan } from "./stages.ts";
-export { knownKey, settableNames, unknownKey } from "./unknownKey.ts";
+export { knownKey, meantName, settableNames, unknownKey } from "./unknownKey.ts";

@@ -93,6 +93,7 @@ export const rules: readonly Rule[] = [
   },
   {
     reads: ["profiler", "skip_first_n_steps_for_profiler", "steps"],
+    runOnly: true,
     mistake: ({ profiler, skip_first_n_steps_for_profiler: skip, steps }) =>
       profiler === "" || skip < steps
         ? undefined

@@ -20,6 +20,14 @@ export const exitCodeOf = (signal: StopSignal): number => (signal === "SIGINT" ?
 /** Never stops: for runs inside another program. */
 export const neverStop: StopRequest = { signal: undefined, holdOff() {}, beforeLeaving() {} };
 
+/** What is told of signals. */
+export interface SignalTeller {
+  /** The run is ending. */
+  first(signal: StopSignal): void;
+  /** The process leaves at once. @param begun whether there were steps to save */
+  leaving(signal: StopSignal, begun: boolean): void;
+}
+
 /** Listens for the signals until `close()`. */
 export class StopSignals implements StopRequest {
   signal: StopSignal | undefined;
@@ -27,12 +35,14 @@ export class StopSignals implements StopRequest {
   #last: (signal: StopSignal) => void = () => {};
   readonly #handlers: Readonly<Record<StopSignal, () => void>>;
 
-  /** @param onFirst says that the run is ending */
-  constructor(onFirst: (signal: StopSignal) => void) {
+  readonly #tell: SignalTeller;
+
+  constructor(tell: SignalTeller) {
+    this.#tell = tell;
     const handler = (signal: StopSignal) => () => {
       if (!this.#holdsOff || this.signal !== undefined) this.#leave(signal);
       this.signal = signal;
-      onFirst(signal);
+      tell.first(signal);
     };
     this.#handlers = { SIGINT: handler("SIGINT"), SIGTERM: handler("SIGTERM") };
     for (const signal of ["SIGINT", "SIGTERM"] as const) process.on(signal, this.#handlers[signal]);
@@ -48,6 +58,7 @@ export class StopSignals implements StopRequest {
 
   #leave(signal: StopSignal): void {
     try {
+      this.#tell.leaving(signal, this.#holdsOff);
       this.#last(signal);
     } finally {
       exitNow(exitCodeOf(signal));

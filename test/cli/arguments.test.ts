@@ -27,8 +27,20 @@ describe("parseArguments", () => {
       ["--run-name", "x"],
       {},
       "E_OPTION",
-      'unknown option "--run-name"; settings are written without dashes: run_name=VALUE',
+      'unknown option "--run-name"; settings are written without dashes: run_name=x',
     ],
+    [
+      ["--batch-size", "3"],
+      {},
+      "E_OPTION",
+      'unknown option "--batch-size"; settings are written without dashes; did you mean per_device_batch_size=3?',
+    ],
+    [["--lr=0.1"], {}, "E_OPTION", "did you mean learning_rate=0.1?"],
+    [["--steps", "--json"], {}, "E_OPTION", "without dashes: steps=VALUE"],
+    [["--qwertyuiop"], {}, "E_OPTION", "without dashes, and `halfbyte explain` lists them"],
+    [["--stage", "grad"], { ownKeys: ["stage"] }, "E_OPTION", "without dashes: stage=grad"],
+    [["--vocab-sise=5"], { keys: ["vocab_size"] }, "E_OPTION", "did you mean vocab_size=5?"],
+    [["--batch-size"], { keys: [] }, "E_OPTION", 'unknown option "--batch-size"; known are --json, --help'],
     [["--jsn"], {}, "E_OPTION", 'unknown option "--jsn"; did you mean --json?'],
     [["--fst"], { flags: ["fast"] }, "E_OPTION", 'unknown option "--fst"; did you mean --fast?'],
     [["ten"], {}, "E_ARGUMENT", 'unexpected argument "ten": settings are written key=value'],
@@ -36,7 +48,9 @@ describe("parseArguments", () => {
     [["x_y_z=1"], { keys: ["steps"] }, "E_KEY", 'unknown key "x_y_z"; known are steps'],
     [["x=1"], { keys: [] }, "E_ARGUMENT", 'unexpected argument "x=1": this command takes no settings'],
   ])("%j with %j is the user's mistake", (args, rules, code, message) => {
-    expect(() => parseArguments(args, rules)).toThrow(expect.objectContaining({ code, message }));
+    expect(() => parseArguments(args, rules)).toThrow(
+      expect.objectContaining({ code, message: expect.stringContaining(message) }),
+    );
   });
 
   it("is not fooled by names that objects have", () => {

@@ -103,7 +103,7 @@ describe("a file of settings", () => {
       "halfbyte: 7 things are wrong:",
       '  in FILE: unknown key "learningrate"; did you mean learning_rate? (optimizer: Peak learning rate of AdamW)',
       '  in FILE: unknown key "optimizer.steps"; did you mean steps? (run: Training steps) Keys are written without a section',
-      '  in FILE: unknown key "num-epochs"; did you mean steps? (run: Training steps)',
+      '  in FILE: unknown key "num-epochs"; did you mean steps? (run: Training steps; the text is read again as often as steps needs)',
       "  in FILE: max_target_length=long: must be an integer at least 1 (data: Tokens in a training sequence)",
       expect.stringMatching(/^ {2}in FILE: per_device_batch_size=true: must be an integer at least 1 \(data: /),
       expect.stringMatching(
@@ -253,5 +253,8 @@ describe("halfbyte explain", () => {
     expect(await refused(["explain", "learning-rate"])).toContain("did you mean learning_rate?");
     const rows = JSON.parse((await halfbyte(["explain", "llama3-8b", "steps", "--json"])).stdout);
     expect(rows.map(({ kind }: { kind: string }) => kind)).toEqual(["preset", "model", "key"]);
+    expect(rows[2]).toMatchObject({ key: "steps", readBy: "src/train", aliases: ["train_iters"], hasEffectOnly: [] });
+    const [decay] = JSON.parse((await halfbyte(["explain", "wsd_decay_steps_fraction", "--json"])).stdout);
+    expect(decay).toMatchObject({ hasEffectOnly: ["with lr_schedule_type=wsd"], aliases: [] });
   });
 });

@@ -44,4 +44,22 @@ describe("a resumed run with other steps", () => {
     expect(rates).toHaveLength(6);
     expect(rates.slice(3)).toEqual([0.001, 0.001, 0.001]);
   });
+
+  it("warns of steps at a rate of 0, and names the ways out; eval_steps beyond the data are noted", async () => {
+    const base = temporaryFolder();
+    const keys = [...tinyKeys, `base_output_directory=${base}`, "run_name=a"];
+    const train = (...more: readonly string[]) => halfbyte(["train", ...keys, ...more]);
+    const first = await train("steps=3");
+    expect(first.stdout).not.toContain("warning: ");
+    expect(first.stdout).not.toContain("note: eval_steps");
+    const longer = await train("steps=5", "eval_steps=1000");
+    expect(longer.exitCode, longer.stderr).toBe(0);
+    expect(longer.stdout).toMatch(
+      /^warning: steps 4 to 5 train at learning rate 0, which changes no weight: the schedule ended at step 3\. To train on, begin a new run with load_parameters_path=.*\/a and another run_name; .* set learning_rate_schedule_steps to its whole length/m,
+    );
+    expect(longer.stdout.indexOf("warning: ")).toBeGreaterThan(longer.stdout.indexOf("# compute"));
+    expect(longer.stdout).toMatch(/^note: eval_steps=1000 is more than the \d+ batches of validation data there are$/m);
+    const done = await train("steps=5");
+    expect(done.stdout).not.toContain("warning: ");
+  });
 });

@@ -1,5 +1,6 @@
 /** `halfbyte train` as a process. */
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { spawn } from "node:child_process";
+import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { checkpointPath, listCheckpoints, openSafetensors, writeSafetensors } from "../../src/checkpoint/index.ts";
@@ -117,7 +118,7 @@ describe("halfbyte train", () => {
   it("leaves at once on SIGINT while it compiles, and the events say so", async () => {
     const base = temporaryFolder();
     let sent = Number.POSITIVE_INFINITY;
-    const { exitCode } = await train(["steps=20", `base_output_directory=${base}`, "run_name=a"], {
+    const { exitCode, stdout } = await train(["steps=20", `base_output_directory=${base}`, "run_name=a"], {
       onOutput: (stdout, child) => {
         if (!stdout.includes("MFU is of") || sent < Number.POSITIVE_INFINITY) return;
         sent = performance.now();
@@ -126,11 +127,43 @@ describe("halfbyte train", () => {
     });
     expect(exitCode).toBe(130);
     expect(performance.now() - sent).toBeLessThan(10_000);
+    expect(stdout.trimEnd().split("\n").at(-1)).toBe(
+      "SIGINT: left before a step was done; nothing is lost, and the same command starts again",
+    );
     expect(readdirSync(join(base, "a")).sort()).toEqual(["config.json", "events.jsonl"]);
     const events = eventsOf(join(base, "a"));
     expect(events.map(({ type }) => type)).toEqual(["start", "end"]);
     expect(events[1]).toMatchObject({ step: 0, reason: "interrupted" });
     expect((events[1] as { message?: string }).message).toMatch(/^SIGINT: left at once/);
+  });
+});
+
+describe("signals while text is read", () => {
+  it("end the command with a sentence", async () => {
+    const base = temporaryFolder({ "a.txt": "The cat sat on the mat. ".repeat(1_000_000) });
+    const text = tinyKeys.filter((key) => !/^(dataset_type|vocab_size)=/.test(key));
+    const keys = [...text, `dataset_path=${join(base, "a.txt")}`, `base_output_directory=${base}`, "run_name=a"];
+    const child = spawn(launcher, ["train", ...keys, "steps=2"], { stdio: ["ignore", "pipe", "ignore"] });
+    let stdout = "";
+    child.stdout.on("data", (piece: Buffer) => {
+      stdout += piece.toString();
+    });
+    // Open means that it is being read.
+    const isRead = () => {
+      try {
+        const files = `/proc/${child.pid}/fd`;
+        return readdirSync(files).some((name) => readlinkSync(join(files, name)) === join(base, "a.txt"));
+      } catch {
+        return false;
+      }
+    };
+    const watch = setInterval(() => {
+      if (isRead()) child.kill("SIGINT");
+    }, 1);
+    const exitCode = await new Promise((done) => child.on("close", done));
+    clearInterval(watch);
+    expect(exitCode).toBe(130);
+    expect(stdout).toBe("SIGINT: left before a step was done; nothing is lost, and the same command starts again\n");
   });
 });
 

@@ -1,11 +1,11 @@
 /** A run that is followed while it goes: by `halfbyte watch`, and by `tail -f`. */
-import { spawn } from "node:child_process";
-import { appendFileSync } from "node:fs";
+import { spawn, spawnSync } from "node:child_process";
+import { appendFileSync, utimesSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { parseEventLine } from "../../src/metrics/index.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
-import { type Ended, ensureBuilt, halfbyte } from "./halfbyte.ts";
+import { type Ended, ensureBuilt, halfbyte, launcher } from "./halfbyte.ts";
 import { eventsOf, ofType } from "./runFiles.ts";
 import { tinyKeys } from "./tinyRun.ts";
 
@@ -66,5 +66,21 @@ describe("a run that goes on", () => {
     const none = await halfbyte(["watch", join(base, "empty")]);
     expect(none.exitCode).toBe(2);
     expect(none.stderr).toContain("is no folder of a run: it has no events.jsonl");
+  });
+});
+
+describe("halfbyte watch without a run", () => {
+  it("says which there are, newest first", async () => {
+    const folder = temporaryFolder({ "runs/old/events.jsonl": "", "runs/new/events.jsonl": "", "runs/no/x": "" });
+    utimesSync(join(folder, "runs/old/events.jsonl"), 1, 1);
+    const message = (cwd: string) => spawnSync(launcher, ["watch"], { cwd, encoding: "utf8" });
+    expect(message(folder)).toMatchObject({
+      status: 2,
+      stdout: "",
+      stderr: `halfbyte: the run's folder is missing: halfbyte watch RUN; newest first, the runs in runs are\n  ${join("runs", "new")}\n  ${join("runs", "old")}\n`,
+    });
+    expect(message(join(folder, "runs")).stderr).toContain(
+      "RUN is base_output_directory/run_name; there are none in runs",
+    );
   });
 });
