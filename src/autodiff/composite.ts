@@ -10,12 +10,12 @@ import {
   type Program,
   parameter,
   type Tensor,
-  treeLeaves,
   treeUnflatten,
 } from "../core/index.ts";
 import type { Op } from "../core/op.ts";
 import { type Attributes, checkAttributes, mlirDictionary, mlirString } from "../core/ops/attributes.ts";
 import { copy } from "../core/ops/identity.ts";
+import { tensorsIn } from "./arguments.ts";
 import { backward } from "./backward.ts";
 import { capturesOf } from "./bodies.ts";
 import { replay } from "./remat.ts";
@@ -64,10 +64,10 @@ export function composite<A extends readonly unknown[], R>(
   }
   checkAttributes(`composite ${name}`, attributes);
   return (...args) => {
-    const leaves = treeLeaves<Tensor>(args);
+    const leaves = tensorsIn(args, "composite: an argument");
     const inside = leaves.map(parameter);
     const out = f(...treeUnflatten<A>([...args], inside));
-    const results = treeLeaves<Tensor>(out);
+    const results = tensorsIn(out, "composite: the function's result");
     const captures = capturesOf(results, inside);
     const body = makeProgram([...captures, ...inside], results);
     return treeUnflatten<R>(out, apply(compositeOp, [...captures, ...leaves], { name, attributes, body, results }));

@@ -13,13 +13,13 @@ import {
   sameShape,
   showSpec,
   Tensor,
-  treeLeaves,
   treePaths,
   treeUnflatten,
   zeros,
 } from "../core/index.ts";
 import type { Emitted, Emitter, Eqn, Op, VjpRule } from "../core/op.ts";
 import { interpretProgram } from "../core/trace.ts";
+import { checkFunction, tensorsIn } from "./arguments.ts";
 import { backward } from "./backward.ts";
 import { asGiven, type Captures, constantsAmong, edgeOf, leavesLike, readSince } from "./bodies.ts";
 
@@ -63,7 +63,9 @@ export function cond<A extends readonly unknown[], R>(
     const got = pred instanceof Tensor ? showSpec(pred) : typeof pred;
     throw new ShapeError(`cond: the predicate must be a bool scalar Tensor; got ${got}`);
   }
-  const leaves = treeLeaves<Tensor>(operands);
+  checkFunction(onTrue, "cond: onTrue");
+  checkFunction(onFalse, "cond: onFalse");
+  const leaves = tensorsIn(operands, "cond: an operand");
   const own = leaves.map(parameter);
   const start = own.at(-1)?.id ?? parameter(pred).id;
   const inside = treeUnflatten<A>(operands, own);

@@ -3,11 +3,12 @@
  * pass. The recomputation reads what is kept through a barrier tied to the cotangents, so that XLA cannot merge it with
  * the forward computation or run it early.
  */
-import { UserError } from "../base/errors.ts";
-import { apply, atScope, optimizationBarrier, type Tensor, treeLeaves, treeUnflatten } from "../core/index.ts";
+import { ShapeError, UserError } from "../base/errors.ts";
+import { apply, atScope, optimizationBarrier, type Tensor, treeUnflatten } from "../core/index.ts";
 import type { AnyOp, Eqn, Op } from "../core/op.ts";
 import { type DotParams, dotOp } from "../core/ops/dot.ts";
 import { checkpointNameOf, copy } from "../core/ops/identity.ts";
+import { checkKeys, describe, tensorsIn } from "./arguments.ts";
 import { backward } from "./backward.ts";
 import { equationsBehind } from "./equationsBehind.ts";
 
@@ -141,13 +142,24 @@ export function remat<A extends readonly unknown[], R>(
   policy: RematPolicy = {},
 ): (...args: A) => R {
   if (typeof f !== "function") throw new UserError("E_REMAT", "remat takes a function of Tensors");
+  checkPolicy(policy);
   return (...args) => {
-    const argLeaves = treeLeaves<Tensor>(args);
+    const argLeaves = tensorsIn(args, "remat: an argument");
     const inside = argLeaves.map(copy);
     const out = f(...treeUnflatten<A>([...args], inside));
-    const results = treeLeaves<Tensor>(out);
+    const results = tensorsIn(out, "remat: the function's result");
     const { captured } = dependents(results, inside);
     const params: RematParams = { inner: [...inside, ...captured], numArgs: inside.length, results, policy };
     return treeUnflatten<R>(out, apply(rematOp, [...argLeaves, ...captured, ...results], params));
   };
+}
+
+function checkPolicy(policy: RematPolicy): void {
+  const rule =
+    'remat: the policy is { dots: true } and/or { names: ["…"] }, of what is kept; {} keeps the inputs alone';
+  checkKeys(policy, ["dots", "names"], rule);
+  const { dots = false, names = [] } = policy;
+  if (typeof dots !== "boolean") throw new ShapeError(`${rule}; got dots: ${describe(dots)}`);
+  if (!(Array.isArray(names) && names.every((name) => typeof name === "string")))
+    throw new ShapeError(`${rule}; got names: ${describe(names)}`);
 }

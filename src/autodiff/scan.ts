@@ -14,13 +14,13 @@ import {
   type Spec,
   showSpec,
   Tensor,
-  treeLeaves,
   treeUnflatten,
   zeros,
 } from "../core/index.ts";
 import type { Emitted, Emitter, Eqn, Op, VjpRule } from "../core/op.ts";
 import { interpretProgram } from "../core/trace.ts";
 import { allocate, type Values } from "../core/values.ts";
+import { checkFunction, checkKeys, tensorsIn } from "./arguments.ts";
 import { backward } from "./backward.ts";
 import { asGiven, type Captures, capturesOf, residualsOf, sameCarry } from "./bodies.ts";
 
@@ -71,7 +71,10 @@ export function scan<C, X, Y>(
   xs: X,
   { length, reverse = false, unroll = 1 }: ScanOptions = {},
 ): { carry: C; ys: Y } {
-  const [initLeaves, xLeaves] = [treeLeaves<Tensor>(init), treeLeaves<Tensor>(xs)];
+  checkFunction(body, "scan: the body");
+  const [initLeaves, xLeaves] = [tensorsIn(init, "scan: init"), tensorsIn(xs, "scan: xs")];
+  const scalar = xLeaves.find((x) => x.rank === 0);
+  if (scalar) throw new ShapeError(`scan: xs must have a dim 0 to step along; got ${showSpec(scalar)}`);
   const steps = length ?? xLeaves[0]?.shape[0];
   if (steps === undefined) throw new ShapeError("scan: give `length` where there are no xs");
   if (!(Number.isSafeInteger(steps) && steps >= 0))
@@ -85,8 +88,10 @@ export function scan<C, X, Y>(
   const carryIn = initLeaves.map(parameter);
   const xIn = xLeaves.map((x) => parameter(dropDim0(x)));
   const result = body(treeUnflatten<C>(init, carryIn), treeUnflatten<X>(xs, xIn));
+  checkKeys(result, ["carry", "y"], "scan: the body must return { carry, y }");
+  tensorsIn(result.carry, "scan: the body's carry");
   const carryOut = sameCarry("scan: the carry", init, carryIn, result.carry);
-  const ys = treeLeaves<Tensor>(result.y);
+  const ys = tensorsIn(result.y, "scan: the body's y");
   const outputs = applyScan({
     carryIn,
     xIn,

@@ -1,18 +1,10 @@
 /** whileLoop: a body run while a condition holds. The number of steps is known only when it has run. */
 import { ShapeError, UserError } from "../base/errors.ts";
-import {
-  apply,
-  makeProgram,
-  type Program,
-  parameter,
-  type Spec,
-  Tensor,
-  treeLeaves,
-  treeUnflatten,
-} from "../core/index.ts";
+import { apply, makeProgram, type Program, parameter, type Spec, Tensor, treeUnflatten } from "../core/index.ts";
 import type { Emitted, Emitter, Op } from "../core/op.ts";
 import { interpretProgram } from "../core/trace.ts";
 import type { Values } from "../core/values.ts";
+import { checkFunction, tensorsIn } from "./arguments.ts";
 import { capturesOf, sameCarry } from "./bodies.ts";
 
 interface WhileParams {
@@ -48,7 +40,9 @@ const whileOp: Op<WhileParams> = {
  * `scan` has. @throws ShapeError
  */
 export function whileLoop<S>(condition: (state: S) => Tensor, body: (state: S) => S, init: S): S {
-  const leaves = treeLeaves<Tensor>(init);
+  checkFunction(condition, "whileLoop: the condition");
+  checkFunction(body, "whileLoop: the body");
+  const leaves = tensorsIn(init, "whileLoop: init");
   const own = leaves.map(parameter);
   const state = treeUnflatten<S>(init, own);
   const holds = condition(state);
@@ -57,7 +51,9 @@ export function whileLoop<S>(condition: (state: S) => Tensor, body: (state: S) =
       `whileLoop: the condition must give a bool scalar; got ${holds instanceof Tensor ? holds : typeof holds}`,
     );
   }
-  const next = sameCarry("whileLoop: the state", init, own, body(state));
+  const after = body(state);
+  tensorsIn(after, "whileLoop: the state after a step");
+  const next = sameCarry("whileLoop: the state", init, own, after);
   const captures = capturesOf([holds, ...next], own);
   const inputs = [...captures, ...own];
   const params: WhileParams = {
