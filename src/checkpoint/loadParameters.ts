@@ -1,6 +1,6 @@
 /** Weights to begin a run with: from a checkpoint of another run, or from a Hugging Face folder. */
-import { existsSync, readFileSync } from "node:fs";
-import { join } from "node:path";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import type { HostArray, Spec } from "../core/index.ts";
 import { parseHfConfig } from "../models/hfConfig.ts";
@@ -8,7 +8,7 @@ import { llamaToHf } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import { loadHfLlama } from "./hfLlama.ts";
 import { openSafetensors } from "./safetensors.ts";
-import { loadCheckpointParameters, newestCheckpoint, notFiniteAt } from "./trainingCheckpoint.ts";
+import { listCheckpoints, loadCheckpointParameters, newestCheckpoint, notFiniteAt } from "./trainingCheckpoint.ts";
 import { faultOf } from "./wholeFolder.ts";
 
 /** Weights that a run begins with, and where they are from. */
@@ -59,6 +59,15 @@ export async function loadParameters(path: string, config: LlamaConfig): Promise
     return fault === undefined ? fromCheckpoint(path, config) : refuse(path, `the checkpoint is damaged: ${fault}`);
   }
   if (existsSync(join(path, "config.json"))) return fromHuggingFace(path, config);
+  if (statSync(path, { throwIfNoEntry: false })?.isFile()) {
+    return refuse(path, `this is a file: give the folder it is in, ${dirname(path)}`);
+  }
+  if (listCheckpoints(path).length > 0) {
+    return refuse(
+      path,
+      `these are a run's checkpoints: give the run's folder, ${dirname(path)}, or one step's folder in it`,
+    );
+  }
   const what = existsSync(path) ? "it holds no weights" : "there is no such folder";
   return refuse(
     path,
@@ -104,12 +113,15 @@ function settingsOfRun(run: string): Sizes {
   return existsSync(file) ? (readJson(file) as Sizes) : {};
 }
 
+/** @throws UserError naming every size that differs */
 function requireSizes(path: string, stored: Sizes, config: LlamaConfig): void {
-  for (const [key, wanted] of Object.entries(sizesOf(config))) {
-    const found = stored[key];
-    if (found === undefined || found === wanted) continue;
-    refuse(path, `the weights have ${key}=${found}, the run ${key}=${wanted}: set ${key}=${found}`);
-  }
+  const differing = Object.entries(sizesOf(config)).filter(
+    ([key, wanted]) => stored[key] !== undefined && stored[key] !== wanted,
+  );
+  if (differing.length === 0) return;
+  const found = differing.map(([key]) => `${key}=${stored[key]}`);
+  const wanted = differing.map(([key, value]) => `${key}=${value}`);
+  refuse(path, `the weights have ${found.join(", ")}, the run ${wanted.join(", ")}: set ${found.join(" ")}`);
 }
 
 function readJson(path: string): unknown {

@@ -75,6 +75,24 @@ describe("load_parameters_path", () => {
       [path, "norm_eps=1e-6"],
       /the weights have norm_eps=0.00001, the run norm_eps=0.000001: set norm_eps=0.00001\n/,
     );
+    const sizes = tinyKeys.filter((key) => !/^(mlp_dim|num_kv_heads)=/.test(key));
+    const other = await halfbyte([
+      ...["train", ...sizes, "mlp_dim=64", "num_kv_heads=2", path, `base_output_directory=${base}`],
+      ...["lr_schedule_type=constant", "run_name=refused", "steps=1"],
+    ]);
+    expect(other.exitCode).toBe(2);
+    expect(other.stderr).toContain(
+      "the weights have mlp_dim=48, num_kv_heads=1, the run mlp_dim=64, num_kv_heads=2: set mlp_dim=48 num_kv_heads=1\n",
+    );
+    const step = checkpointPath(join(first, "checkpoints"), 6);
+    await refused(
+      [`load_parameters_path=${join(first, "checkpoints")}`],
+      /: these are a run's checkpoints: give the run's folder, .*\/first, or one step's folder in it\n$/,
+    );
+    await refused(
+      [`load_parameters_path=${join(step, "params.safetensors")}`],
+      /: this is a file: give the folder it is in, .*step-00000006\n$/,
+    );
     await refused([path, "logits_via_embedding=true"], /: set logits_via_embedding=false\n$/);
     await refused(
       ["load_parameters_path=/nowhere"],
