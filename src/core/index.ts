@@ -16,6 +16,7 @@ export {
   byteLength,
   type HostArray,
   hostArray,
+  isHostArray,
   type Shape,
   type Spec,
   sameShape,

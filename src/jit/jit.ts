@@ -3,6 +3,7 @@ import { HalfbyteError, UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
 import {
   type HostArray,
+  isHostArray,
   type MapTree,
   type Mesh,
   type Program,
@@ -259,8 +260,4 @@ function messageOf(f: () => unknown): string {
   } catch (error) {
     return (error as Error).message;
   }
-}
-
-function isHostArray(leaf: unknown): leaf is HostArray {
-  return typeof leaf === "object" && leaf !== null && "data" in leaf && "dtype" in leaf && "shape" in leaf;
 }
