@@ -62,9 +62,13 @@ export function terminalChart(chart: Chart, options: TerminalChartOptions = {}):
     return `${(label ?? "").padStart(labelWidth)} ${label === undefined ? line.wall : line.tick}${cells}`.trimEnd();
   });
   const indent = " ".repeat(labelWidth + 1);
+  // Above the plot, or further left where wide labels leave too little room.
+  const above = (text: string, length: number) =>
+    " ".repeat(Math.max(0, Math.min(labelWidth + 2, width - length))) + text;
+  const legendLength = [...legend(chart, { ascii, colour }, (text) => text)].length;
   return [
-    ...(chart.title === "" ? [] : [`${indent} ${chart.title}`]),
-    `${indent} ${legend(chart, { ascii, colour }, paint)}`,
+    ...(chart.title === "" ? [] : [above(chart.title, [...chart.title].length)]),
+    above(legend(chart, { ascii, colour }, paint), legendLength),
     ...plot,
     `${indent}${line.corner}${line.floor.repeat(columns)}`,
     `${indent} ${xMarks(

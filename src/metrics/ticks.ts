@@ -21,7 +21,8 @@ export function rangeOf(values: Iterable<number>): Range {
     max = Math.max(max, value);
   }
   if (min > max) return { min: 0, max: 1 };
-  if (min === max)
+  // So close that no step between them is a number.
+  if (max - min < 1e-290 || min === max)
     return { min: min - Math.max(0.5, Math.abs(min) / 10), max: max + Math.max(0.5, Math.abs(max) / 10) };
   return { min, max };
 }
@@ -36,6 +37,8 @@ export function axisOver({ min, max }: Range, count: number): Axis {
   for (let i = Math.ceil(min / step - 1e-9); i * step <= max + step * 1e-9; i++) {
     ticks.push({ value: i * step, label: tickLabel(i * step, step, digits) });
   }
+  // No round number lies between the ends: they are the marks.
+  if (ticks.length === 0) for (const value of [min, max]) ticks.push({ value, label: value.toExponential(2) });
   return { min, max, ticks };
 }
 

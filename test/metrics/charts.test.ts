@@ -136,6 +136,19 @@ describe("terminalChart", () => {
     );
   });
 
+  it("draws values so small and so close that no round number lies between them", () => {
+    for (const values of [
+      [0, 2.5e-323],
+      [-1.4829644959274095e-250, -3.855707564411264e-249],
+      [123456.789, 123456.78900000002],
+    ]) {
+      const series = values.map((y, x) => ({ name: `${x}`, points: [{ x, y }] }));
+      const rows = terminalChart({ ...chart, series }, { width: 40, height: 12 }).split("\n");
+      expect(rows).toHaveLength(13);
+      for (const row of rows) expect([...row].length).toBeLessThanOrEqual(40);
+    }
+  });
+
   it("asks the terminal what it can show", () => {
     const tty = { isTTY: true, columns: 200 };
     expect(terminalAbilities(tty, { LANG: "en_US.UTF-8" })).toEqual({ width: 120, ascii: false, colour: true });
