@@ -10,7 +10,7 @@
 import { customVjp } from "../autodiff/index.ts";
 import { ShapeError } from "../base/errors.ts";
 import { checkpointName, concat, dot, iota, pad, showSpec, type Tensor, where } from "../core/index.ts";
-import { inAnyOrder, inSequence } from "./inSequence.ts";
+import { inSequence } from "./inSequence.ts";
 
 /** Queries, keys and values. */
 export interface AttentionInputs {
@@ -48,28 +48,21 @@ export function causalAttention({ q, k, v }: AttentionInputs, tiles: AttentionTi
       .reshape([B, T, K, group, H])
       .transpose([0, 2, 1, 3, 4])
       .reshape([B * K, T * group, H]);
-  const out = attendHeads(byHead(q, G), byHead(k, 1), byHead(v, 1), { group: G, tiles, scoreBytes: B * N * T * T * 4 });
+  const out = attendHeads(byHead(q, G), byHead(k, 1), byHead(v, 1), { group: G, tiles });
   return out.reshape([B, K, T, G, H]).transpose([0, 2, 1, 3, 4]).reshape([B, T, N, H]);
 }
 
 interface HeadsOptions {
   readonly group: number;
   readonly tiles: AttentionTiles;
-  /** Bytes of all scores, about half of which are masked. */
-  readonly scoreBytes: number;
 }
-
-/** Scores that may exist side by side, as XLA schedules independent tiles. At L8's sizes waiting costs a third. */
-const maxScoreBytes = 2 ** 26;
-
-const partsOf = ({ scoreBytes }: HeadsOptions) => (scoreBytes / 2 <= maxScoreBytes ? inAnyOrder : inSequence);
 
 /** q [heads, T·G, H], k and v [heads, T, H] → [heads, T·G, H]. */
 function attendHeads(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): Tensor {
   const attend = customVjp({
     fwd: (q: Tensor, k: Tensor, v: Tensor) => {
       const ranges = headRanges(q, options).map(({ of }) => ({ q: of(q), k: of(k), v: of(v) }));
-      const parts = partsOf(options)(ranges, (range) => forward(range, options));
+      const parts = inSequence(ranges, (range) => forward(range, options));
       const out = checkpointName(
         concat(
           parts.map((part) => part.out),
@@ -90,7 +83,7 @@ function attendHeads(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): Te
       const ranges = headRanges(q, options).map(({ of }) => {
         return { q: of(q), k: of(k), v: of(v), out: of(out), logSumExp: of(logSumExp), ct: of(ct) };
       });
-      const parts = partsOf(options)(ranges, (range) => backward(range, options));
+      const parts = inSequence(ranges, (range) => backward(range, options));
       const join = (name: "dq" | "dk" | "dv") =>
         concat(
           parts.map((part) => part[name]),
@@ -161,7 +154,7 @@ function forward({ q, k, v }: Heads, options: HeadsOptions): AttendedHeads {
     k: k.narrow(1, 0, keys),
     v: v.narrow(1, 0, keys),
   }));
-  const blocks = partsOf(options)(inputs, ({ q, k, v }, _: AttendedHeads | undefined, i) => {
+  const blocks = inSequence(inputs, ({ q, k, v }, _: AttendedHeads | undefined, i) => {
     const scores = blockScores(q, k, { start: ranges[i]!.start, group: options.group, scoreScale });
     const highest = scores.maxOver(2, { keepDims: true });
     const weights = scores.sub(highest).exp();
@@ -217,7 +210,7 @@ function backward({ q, k, v, out, logSumExp, ct }: Saved, options: HeadsOptions)
     const blocks = { q: rows(scaledQ), k: k.narrow(1, 0, keys), v: v.narrow(1, 0, keys) };
     return { ...blocks, logSumExp: rows(logSumExp), delta: rows(delta), ct: rows(ct) };
   });
-  const blocks = partsOf(options)(inputs, (block, before: Cotangents | undefined, i) => {
+  const blocks = inSequence(inputs, (block, before: Cotangents | undefined, i) => {
     const scores = blockScores(block.q, block.k, { start: ranges[i]!.start, group: options.group, scoreScale });
     const rounded = scores.sub(block.logSumExp).exp().astype(dtype);
     const dWeights = dot(block.ct, block.v, { contract: [[2], [2]], batch: [[0], [0]], out: "float32" });

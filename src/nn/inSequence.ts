@@ -17,10 +17,3 @@ export function inSequence<I, O>(inputs: readonly I[], f: (input: I, before: O |
   });
   return results;
 }
-
-/** The same without waiting: where all parts' temporaries together are small, barriers only keep XLA from fusing. */
-export function inAnyOrder<I, O>(inputs: readonly I[], f: (input: I, before: O | undefined, index: number) => O): O[] {
-  const results: O[] = [];
-  for (const [index, input] of inputs.entries()) results.push(f(input, results.at(-1), index));
-  return results;
-}
