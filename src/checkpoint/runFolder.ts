@@ -2,6 +2,7 @@
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { HalfbyteError, UserError } from "../base/errors.ts";
+import { isAlive, startOf } from "./processes.ts";
 
 export interface RunFolder {
   readonly path: string;
@@ -100,27 +101,6 @@ export function runOwner(folder: RunFolder): number | undefined {
 }
 
 const lockFile = ({ path }: RunFolder): string => join(path, "run.lock");
-
-/** When a process began, in the kernel's ticks; undefined where /proc does not tell. */
-function startOf(pid: number): string | undefined {
-  try {
-    // The second field, the program's name in parentheses, may hold spaces.
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19];
-  } catch {
-    return undefined;
-  }
-}
-
-function isAlive(pid: number): boolean {
-  if (!Number.isInteger(pid) || pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-}
 
 /** Runs `action`, turning what the system says of a file into one sentence. */
 export function writing<T>(path: string, action: () => T): T {

@@ -8,6 +8,7 @@ import { mkdir, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
+import { isAlive } from "./processes.ts";
 import { reasonOf } from "./runFolder.ts";
 
 const manifestName = "manifest.json";
@@ -141,14 +142,5 @@ export async function removeLeftovers(parent: string): Promise<void> {
     const pid = temporaryPattern.exec(name)?.[2];
     if (pid === undefined || (Number(pid) !== process.pid && isAlive(Number(pid)))) continue;
     await rm(join(parent, name), { recursive: true, force: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }

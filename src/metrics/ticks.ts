@@ -22,7 +22,7 @@ export function rangeOf(values: Iterable<number>): Range {
   }
   if (min > max) return { min: 0, max: 1 };
   // So close that no step between them is a number.
-  if (max - min < 1e-290 || min === max)
+  if (max - min < 1e-290)
     return { min: min - Math.max(0.5, Math.abs(min) / 10), max: max + Math.max(0.5, Math.abs(max) / 10) };
   return { min, max };
 }

@@ -31,8 +31,6 @@ export interface FourOrSix {
   /** The chosen scale of each block. */
   readonly stored: Tensor;
   readonly elements: Tensor;
-  /** bool, one a block: 4 was taken. */
-  readonly four: Tensor;
 }
 
 export function chooseFourOrSix(input: FourOverSixInput): FourOrSix {
@@ -55,7 +53,6 @@ export function chooseFourOrSix(input: FourOverSixInput): FourOrSix {
   return {
     stored: where(takeFour, four.stored, six.stored),
     elements: where(perBlock(takeFour, size).broadcastTo(view.shape), four.elements, six.elements),
-    four: takeFour,
   };
 }
 

@@ -128,13 +128,13 @@ function scaleAndRound(scaling: Scaling): Scaled {
     case "e4m3": {
       const amax = scale.outer === "tensor" ? ofMatrix : largestOfRows(ofBlocks, axis);
       const spread = scale.outer === "tensor" || axis === "col" ? amax : amax.reshape([-1, 1]);
-      const scales = e4m3Scales(ofBlocks, spread, scale, format);
       const factor = outerFactor(amax, codeRange(scale, format));
-      if (scale.fourOverSix === undefined) {
-        return { amax, factor, stored: scales.stored, decode: scales.stored, elements: elementsOf(scales) };
+      if (scale.fourOverSix !== undefined) {
+        const { stored, elements } = chooseFourOrSix({ view, ofBlocks, amax: spread, size, scale, format, round });
+        return { amax, factor, stored, decode: stored, elements };
       }
-      const chosen = chooseFourOrSix({ view, ofBlocks, amax: spread, size, scale, format, round });
-      return { amax, factor, decode: chosen.stored, ...chosen };
+      const scales = e4m3Scales(ofBlocks, spread, scale, format);
+      return { amax, factor, stored: scales.stored, decode: scales.stored, elements: elementsOf(scales) };
     }
     case "e8m0": {
       const scales = e8m0Scales(ofBlocks, scale, format);

@@ -1,7 +1,6 @@
 /** The three GEMMs of a layer in every recipe that golden data hold, in both evaluators: to 1e-5 of the largest value. */
 import { describe, expect, it } from "vitest";
-import { vjp } from "../../src/autodiff/index.ts";
-import { type HostArray, hostArray, type Tensor } from "../../src/core/index.ts";
+import type { HostArray, Tensor } from "../../src/core/index.ts";
 import {
   fp8BlockScaling,
   fp8CurrentScaling,
@@ -13,18 +12,8 @@ import {
 } from "../../src/quant/index.ts";
 import { type Golden, golden } from "../golden.ts";
 import { compiled, interpreted, numbers, relativeToMax } from "./bothWays.ts";
+import { asFloat32, threeGemms } from "./threeGemms.ts";
 
-/** [y, dx, dW] of a linear layer. */
-const threeGemms = (precision: LinearPrecision) => (x: Tensor, w: Tensor, dy: Tensor) => {
-  const { out, pullback } = vjp(
-    (x: Tensor, w: Tensor) => linear(x, w, { module: "mlp.up", layer: 0, precision }),
-    x,
-    w,
-  );
-  return [out, ...pullback(dy)];
-};
-
-const asFloat32 = (array: HostArray) => hostArray(array.shape, "float32", numbers(array) as Float32Array);
 const results = ["y", "dx", "dw"] as const;
 
 interface Wanted {

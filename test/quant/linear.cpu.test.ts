@@ -1,6 +1,6 @@
 /** `linear`: its three GEMMs against golden data, its derivative in both evaluators, what it refuses. */
 import { describe, expect, it } from "vitest";
-import { grad, remat, scan, vjp } from "../../src/autodiff/index.ts";
+import { grad, remat, scan } from "../../src/autodiff/index.ts";
 import { type HostArray, hostArray, iota, type Tensor, trace } from "../../src/core/index.ts";
 import {
   bf16,
@@ -16,17 +16,10 @@ import {
 } from "../../src/quant/index.ts";
 import { golden } from "../golden.ts";
 import { compiled, compiledFunction, floats, interpreted, normals, numbers, relativeToMax } from "./bothWays.ts";
+import { asFloat32, threeGemms } from "./threeGemms.ts";
 
 const gemms = await golden("05_qgemm/gemm_M64_K128_N96");
 const [x, w, dy] = ["x", "w", "dy"].map((name) => gemms.get(name)) as [HostArray, HostArray, HostArray];
-const asFloat32 = (array: HostArray) => hostArray(array.shape, "float32", numbers(array) as Float32Array);
-
-/** [y, dx, dW] of a linear layer. */
-const threeGemms = (precision: LinearPrecision, random?: RandomKey) => (x: Tensor, w: Tensor, dy: Tensor) => {
-  const site = { module: "mlp.up", layer: 3, precision, ...(random && { random }) };
-  const { out, pullback } = vjp((x: Tensor, w: Tensor) => linear(x, w, site), x, w);
-  return [out, ...pullback(dy)];
-};
 
 /**
  * Elements of a bfloat16 result more than one unit in the last place off. Where a sum cancels, a unit is smaller than the
