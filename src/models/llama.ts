@@ -16,7 +16,7 @@ import {
   ropeTables,
   swiglu,
 } from "../nn/index.ts";
-import { type LinearPrecision, linear, type RandomKey } from "../quant/index.ts";
+import { type LinearPrecision, type LinearTaps, linear, type RandomKey } from "../quant/index.ts";
 import {
   type LayerFunction,
   type LayerPlace,
@@ -83,6 +83,14 @@ export type LlamaParams = LlamaTree<Tensor>;
 export const llamaModules = ["attn.q", "attn.k", "attn.v", "attn.o", "mlp.gate", "mlp.up", "mlp.down"] as const;
 export type LlamaModule = (typeof llamaModules)[number];
 
+/** Taps of a block's linear layers (see `LinearTaps`), stacked in the order of `llamaModules`. */
+export interface LayerTaps {
+  /** float32 [modules, 3] */
+  readonly scales?: Tensor;
+  /** float32 [modules, 3, statistics] */
+  readonly probe?: Tensor;
+}
+
 /** How a model is computed, beside its sizes. */
 export interface LlamaOptions {
   readonly config: LlamaConfig;
@@ -94,6 +102,8 @@ export interface LlamaOptions {
   readonly remat?: RematPolicy;
   /** Run layers of equal precision as a scan, which compiles faster and gives the same bits; default: unrolled. */
   readonly scanLayers?: boolean;
+  /** For each layer: what its linear layers tell of their tensors, as cotangents of these arrays. */
+  readonly taps?: readonly LayerTaps[];
   /** Weight of the z-loss, log²(Σ exp(logits)) of each token that counts; default 0. */
   readonly zLoss?: number;
 }
@@ -120,7 +130,7 @@ export function llamaShapes(config: LlamaConfig): LlamaTree<readonly number[]> {
 /** The residual stream after the embedding and after each block, then the final norm: the last entry. Always unrolled. */
 export function llamaStates(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor[] {
   const embedded = embedding(params, tokens, options);
-  const states = [embedded, ...unrolledLayers(params.layers, embedded, blocksOf(tokens, options))];
+  const states = [embedded, ...unrolledLayers(layersOf(params, options), embedded, blocksOf(tokens, options))];
   return [...states, finalNorm(states.at(-1)!, params, options)];
 }
 
@@ -128,7 +138,8 @@ export function llamaStates(params: LlamaParams, tokens: Tensor, options: LlamaO
 export function llamaHidden(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor {
   if (options.scanLayers !== true) return llamaStates(params, tokens, options).at(-1)!;
   const segments = llamaSegments(options);
-  const x = scannedLayers(params.layers, embedding(params, tokens, options), blocksOf(tokens, options), segments);
+  const begin = embedding(params, tokens, options);
+  const x = scannedLayers(layersOf(params, options), begin, blocksOf(tokens, options), segments);
   return finalNorm(x, params, options);
 }
 
@@ -143,20 +154,31 @@ const embedding = ({ embed }: LlamaParams, tokens: Tensor, { config }: LlamaOpti
 const finalNorm = (x: Tensor, { norm }: LlamaParams, { config }: LlamaOptions): Tensor =>
   namedScope("norm", () => rmsNorm(x, norm, config.normEps));
 
+/** All that a block reads that is its own. */
+interface LayerInput {
+  readonly weights: LlamaBlock<Tensor>;
+  readonly taps: LayerTaps;
+}
+
+const layersOf = ({ layers }: LlamaParams, { taps }: LlamaOptions): LayerInput[] =>
+  layers.map((weights, layer) => ({ weights, taps: taps?.[layer] ?? {} }));
+
 /** The block as a function, under the options' remat policy. */
-function blocksOf(tokens: Tensor, options: LlamaOptions): LayerFunction<LlamaBlock<Tensor>> {
+function blocksOf(tokens: Tensor, options: LlamaOptions): LayerFunction<LayerInput> {
   const { headDim, ropeTheta: theta, ropeScaling: scaling } = options.config;
   const tables = namedScope("rope", () =>
     ropeTables(tokens.shape[1]!, { headDim, theta, ...(scaling && { scaling }) }),
   );
-  return (block, x, place) => {
-    const apply = (block: LlamaBlock<Tensor>, x: Tensor) => llamaBlock(block, x, { place, tables, options });
-    return (options.remat ? remat(apply, options.remat) : apply)(block, x);
+  return (input, x, place) => {
+    const apply = ({ weights, taps }: LayerInput, x: Tensor) =>
+      llamaBlock(weights, x, { place, taps, tables, options });
+    return (options.remat ? remat(apply, options.remat) : apply)(input, x);
   };
 }
 
 interface BlockContext {
   readonly place: LayerPlace;
+  readonly taps: LayerTaps;
   readonly tables: RopeTables;
   readonly options: LlamaOptions;
 }
@@ -205,11 +227,17 @@ const checkpointNames: Readonly<Record<LlamaModule, string>> = {
 };
 
 /** `linear` at a module of a layer, under its precision. */
-function projector({ place: { layer, like }, options: { precision, random } }: BlockContext) {
+function projector({ place: { layer, like }, taps, options: { precision, random } }: BlockContext) {
   return (module: LlamaModule, x: Tensor, w: Tensor): Tensor => {
-    const y = linear(x, w, { module, layer, precision: precision(module, like), ...(random && { random }) });
+    const site = { module, layer, precision: precision(module, like), taps: tapsOf(taps, module) };
+    const y = linear(x, w, { ...site, ...(random && { random }) });
     return checkpointName(y, checkpointNames[module]);
   };
+}
+
+function tapsOf({ scales, probe }: LayerTaps, module: LlamaModule): LinearTaps {
+  const at = (tap: Tensor) => tap.at(0, llamaModules.indexOf(module));
+  return { ...(scales && { scales: at(scales) }), ...(probe && { probe: at(probe) }) };
 }
 
 /** tokens [B, T] int32 → float32 logits [B, T, V]. The head multiplies in the compute dtype. */

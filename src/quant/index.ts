@@ -5,10 +5,13 @@
 export { type DrawStream, randomBits16, type Word } from "../core/random.ts";
 export { type ElementName, e2m1, e4m3, e5m2, formats, int4, type NarrowFormat } from "./formats.ts";
 export { type Prepared, product } from "./gemm.ts";
-export { linear, type Site } from "./linear.ts";
+export { linear } from "./linear.ts";
+export type { LinearTaps, Site } from "./operands.ts";
 export { type PolicyOptions, type PrecisionPlan, resolvePrecision } from "./policy.ts";
 export {
   type Block,
+  type DelayedScale,
+  delayedOperand,
   type E4m3Scale,
   type E8m0Scale,
   type Fp32Scale,
@@ -19,6 +22,8 @@ export {
   isQuantizedGemm,
   isStochastic,
   type LinearPrecision,
+  type LinearTensor,
+  linearTensors,
   type OperandSpec,
   type PlainOperand,
   type QuantizedOperand,
@@ -51,3 +56,4 @@ export {
 } from "./recipes.ts";
 export { type RotationMatrix, rotate, rotationMatrix } from "./rotation.ts";
 export { roundE2M1, roundE4M3, roundNearest, roundStochastic } from "./rounding.ts";
+export { type StatisticName, statisticNames } from "./statistics.ts";

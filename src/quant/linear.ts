@@ -3,31 +3,13 @@
  * that of the unquantized layer, with the operands of each GEMM quantized again from their high-precision values.
  */
 import { customVjp } from "../autodiff/index.ts";
-import { ShapeError, UserError } from "../base/errors.ts";
+import { ShapeError } from "../base/errors.ts";
 import { checkpointName, type DType, inPass, namedScope, showSpec, type Tensor } from "../core/index.ts";
-import type { Word } from "../core/random.ts";
 import { type Prepared, product } from "./gemm.ts";
-import {
-  checkPrecision,
-  type GemmName,
-  gemmFormat,
-  isStochasticOperand,
-  type LinearPrecision,
-  sameValues,
-} from "./precision.ts";
-import { dequantize } from "./quantize.ts";
-import { type RandomKey, streamAt } from "./random.ts";
-import { asTokens, quantizeOnce } from "./shared.ts";
-
-/** Where a linear layer stands in the model, and how it computes there. */
-export interface Site {
-  /** "attn.q", "mlp.down": what policies and the keys of random draws go by. */
-  readonly module: string;
-  readonly layer: Word;
-  readonly precision: LinearPrecision;
-  /** Needed where the precision rounds stochastically. */
-  readonly random?: RandomKey;
-}
+import { type LinearTaps, prepare, type Site } from "./operands.ts";
+import { checkPrecision, contractedDim, type GemmName, gemmFormat, sameValues } from "./precision.ts";
+import { asTokens } from "./shared.ts";
+import { stackTaps, tapsOf } from "./taps.ts";
 
 interface Residuals {
   /** [T, in], high precision. */
@@ -36,6 +18,9 @@ interface Residuals {
   readonly w: Tensor;
   /** W as fprop used it, where dgrad uses the same values. */
   readonly weight?: Prepared;
+  readonly taps: LinearTaps;
+  /** Of x and W. */
+  readonly seen: readonly LinearTaps[];
 }
 
 const computeDTypes: ReadonlySet<DType> = new Set(["bfloat16", "float16", "float32"]);
@@ -54,27 +39,38 @@ export function linear(x: Tensor, w: Tensor, site: Site): Tensor {
     );
   }
   checkPrecision(site.precision);
-  const rule = customVjp<[Tensor, Tensor], Tensor, Residuals>({
-    fwd: (x, w) => inPass("fprop", () => forward(x, w, site)),
-    bwd: (residuals, dy) => reverse(residuals, dy, site),
+  const rule = customVjp<[Tensor, Tensor, LinearTaps], Tensor, Residuals>({
+    fwd: (x, w, taps) => inPass("fprop", () => forward(x, w, { ...site, taps })),
+    bwd: (residuals, dy) => reverse(residuals, dy, { ...site, taps: residuals.taps }),
   });
-  return namedScope(site.module, () => rule(asTokens(x), w).reshape([...x.shape.slice(0, -1), w.shape[0]!]));
+  const outShape = [...x.shape.slice(0, -1), w.shape[0]!];
+  return namedScope(site.module, () => rule(asTokens(x), w, site.taps ?? {}).reshape(outShape));
 }
 
 /** x [T, in], w [out, in] → y [T, out] */
 function forward(x: Tensor, w: Tensor, site: Site): { out: Tensor; residuals: Residuals } {
   const { fprop, dgrad } = site.precision;
-  const weight = prepare(w.astype(x.dtype), { site, gemm: "fprop", operand: "right", contracted: 1 });
+  const weight = prepare(w.astype(x.dtype), { site, gemm: "fprop", operand: "right" });
   const shared = sameValues(fprop.right, dgrad.right);
   const kept = shared ? named(weight) : weight;
-  const left = prepare(x, { site, gemm: "fprop", operand: "left", contracted: 1 });
-  const out = multiply("fprop", site, () => product(left, kept, { contract: [1, 1], out: x.dtype }));
-  return { out, residuals: { x, w, ...(shared && { weight: kept }) } };
+  const left = prepare(x, { site, gemm: "fprop", operand: "left" });
+  const out = multiply("fprop", site, { left, right: kept, out: x.dtype });
+  const { taps = {} } = site;
+  const seen = [tapsOf("x", x, site), tapsOf("w", w.astype(x.dtype), site)];
+  return { out, residuals: { x, w, taps, seen, ...(shared && { weight: kept }) } };
+}
+
+interface Factors {
+  readonly left: Prepared;
+  readonly right: Prepared;
+  readonly out: DType;
 }
 
 /** The product of a GEMM, its operations marked with the operands' format. */
-const multiply = (gemm: GemmName, { precision }: Site, f: () => Tensor): Tensor =>
-  inPass(gemm, f, gemmFormat(precision[gemm]));
+function multiply(gemm: GemmName, { precision }: Site, { left, right, out }: Factors): Tensor {
+  const contract = [contractedDim[gemm].left, contractedDim[gemm].right] as const;
+  return inPass(gemm, () => product(left, right, { contract, out }), gemmFormat(precision[gemm]));
+}
 
 /** A quantized operand under the name by which remat policies keep it. */
 function named({ values, factor, parts }: Prepared): Prepared {
@@ -86,10 +82,11 @@ function named({ values, factor, parts }: Prepared): Prepared {
   };
 }
 
-function reverse({ x, w, weight }: Residuals, dy: Tensor, site: Site): [Tensor, Tensor] {
+function reverse({ x, w, weight, seen }: Residuals, dy: Tensor, site: Site): [Tensor, Tensor, LinearTaps] {
   return [
     inPass("dgrad", () => inputGradient(dy, { w, weight, dtype: x.dtype, site })),
     inPass("wgrad", () => weightGradient(dy, x, w.dtype, site)),
+    stackTaps([...seen, tapsOf("dy", dy, site)]),
   ];
 }
 
@@ -102,55 +99,14 @@ interface InputGradient {
 
 /** dx [T, in] = dy [T, out] · W [out, in] */
 function inputGradient(dy: Tensor, { w, weight, dtype, site }: InputGradient): Tensor {
-  const left = prepare(dy, { site, gemm: "dgrad", operand: "left", contracted: 1 });
-  const right = weight ?? prepare(w.astype(dtype), { site, gemm: "dgrad", operand: "right", contracted: 0 });
-  return multiply("dgrad", site, () => product(left, right, { contract: [1, 0], out: dtype }));
+  const left = prepare(dy, { site, gemm: "dgrad", operand: "left" });
+  const right = weight ?? prepare(w.astype(dtype), { site, gemm: "dgrad", operand: "right" });
+  return multiply("dgrad", site, { left, right, out: dtype });
 }
 
 /** dW [out, in] = dyᵀ [out, T] · x [T, in] */
 function weightGradient(dy: Tensor, x: Tensor, dtype: DType, site: Site): Tensor {
-  const left = prepare(dy, { site, gemm: "wgrad", operand: "left", contracted: 0 });
-  const right = prepare(x, { site, gemm: "wgrad", operand: "right", contracted: 0 });
-  return multiply("wgrad", site, () => product(left, right, { contract: [0, 0], out: dtype }));
-}
-
-interface OperandPlace {
-  readonly site: Site;
-  readonly gemm: GemmName;
-  readonly operand: "left" | "right";
-  /** The dim of the matrix that the GEMM sums over. */
-  readonly contracted: 0 | 1;
-}
-
-/** A matrix as the given operand of a GEMM. */
-function prepare(x: Tensor, place: OperandPlace): Prepared {
-  const { site, gemm, operand, contracted } = place;
-  const { rotation, [operand]: spec } = site.precision[gemm];
-  if (spec.element === "plain") return { values: x };
-  const axis = contracted === 1 ? "row" : "col";
-  const stream = (of: "left" | "right" | "signs") => streamAt(randomOf(place), { ...site, gemm, operand: of });
-  return inPass(`${gemm}.quantize`, () =>
-    quantizeOnce(spec.source === "fprop" ? asFpropReads(x, place) : x, spec, {
-      axis,
-      ...(rotation !== "none" && { rotation, ...(rotation.signs === "fresh" && { signs: stream("signs") }) }),
-      ...(isStochasticOperand(spec) && { draws: stream(operand) }),
-    }),
-  );
-}
-
-/** The value that fprop's copy of x or W decodes to, float32. */
-function asFpropReads(x: Tensor, { site, gemm }: OperandPlace): Tensor {
-  const spec = site.precision.fprop[gemm === "dgrad" ? "right" : "left"];
-  if (spec.element === "plain") return x;
-  const place: OperandPlace = { site, gemm: "fprop", operand: gemm === "dgrad" ? "right" : "left", contracted: 1 };
-  const draws = isStochasticOperand(spec) && { draws: streamAt(randomOf(place), { ...site, ...place }) };
-  return dequantize(quantizeOnce(x, spec, { axis: "row", ...draws }), spec);
-}
-
-function randomOf({ site: { module, random }, gemm, operand }: OperandPlace): RandomKey {
-  if (random !== undefined) return random;
-  throw new UserError(
-    "E_RANDOM_KEY",
-    `linear ${module}: the ${operand} operand of ${gemm} needs random numbers, so the site needs \`random\` (seed, step, microBatch)`,
-  );
+  const left = prepare(dy, { site, gemm: "wgrad", operand: "left" });
+  const right = prepare(x, { site, gemm: "wgrad", operand: "right" });
+  return multiply("wgrad", site, { left, right, out: dtype });
 }

@@ -15,6 +15,19 @@ export const gemmNames = ["fprop", "dgrad", "wgrad"] as const;
 /** The three GEMMs of a linear layer. */
 export type GemmName = (typeof gemmNames)[number];
 
+/** What a linear layer reads: its input, its weight, and the gradient of its result. */
+export const linearTensors = ["x", "w", "dy"] as const;
+export type LinearTensor = (typeof linearTensors)[number];
+
+export type Side = "left" | "right";
+
+/** The tensor that a GEMM reads on each side. */
+export const tensorAt: Readonly<Record<GemmName, Readonly<Record<Side, LinearTensor>>>> = {
+  fprop: { left: "x", right: "w" },
+  dgrad: { left: "dy", right: "w" },
+  wgrad: { left: "dy", right: "x" },
+};
+
 /** The operand as it is, in the compute dtype (bfloat16, or float32 where the whole model computes in it). */
 export interface PlainOperand {
   readonly element: "plain";
@@ -57,6 +70,17 @@ export interface Fp32Scale {
   readonly powerOfTwo: boolean;
 }
 
+/** One float32 scale for the tensor, from its largest magnitudes in the steps before. */
+export interface DelayedScale {
+  readonly type: "delayed";
+  /** L: steps that the history remembers. */
+  readonly historyLength: number;
+  /** What of the history counts: its maximum, or the last step's. */
+  readonly algorithm: "max" | "most_recent";
+  /** Scales are divided by 2^margin. */
+  readonly margin: number;
+}
+
 /** To nearest with ties to even, or by random bits. */
 export type Rounding = "nearest" | "stochastic" | "stochastic8";
 
@@ -70,7 +94,7 @@ export type QuantizedOperand = {
 } & (
   | { readonly block: RowBlock; readonly scale: E4m3Scale | E8m0Scale | Fp32Scale }
   | { readonly block: TileBlock; readonly scale: (E4m3Scale & { readonly outer: "tensor" }) | E8m0Scale | Fp32Scale }
-  | { readonly block: "tensor"; readonly scale: Fp32Scale }
+  | { readonly block: "tensor"; readonly scale: Fp32Scale | DelayedScale }
 );
 
 /** An operand as it is, or rounded. */
@@ -94,6 +118,13 @@ export type GemmSpec =
 /** How a linear layer multiplies: its three GEMMs. Recipes are values of this type. */
 export type LinearPrecision = Readonly<Record<GemmName, GemmSpec>>;
 
+/** The dim of each operand's matrix that the GEMM sums over. */
+export const contractedDim: Readonly<Record<GemmName, Readonly<Record<Side, 0 | 1>>>> = {
+  fprop: { left: 1, right: 1 },
+  dgrad: { left: 1, right: 0 },
+  wgrad: { left: 0, right: 0 },
+};
+
 export const isQuantizedGemm = ({ left, right }: GemmSpec): boolean =>
   left.element !== "plain" || right.element !== "plain";
 
@@ -106,7 +137,8 @@ export function gemmFormat({ left, right }: GemmSpec): string {
 
 /** The format by the name it is known by: the elements and their scales together. */
 function formatName({ element, scale }: QuantizedOperand): string {
-  if (scale.type === "fp32") return element === "e4m3" || element === "e5m2" ? "fp8" : element;
+  if (scale.type === "fp32" || scale.type === "delayed")
+    return element === "e4m3" || element === "e5m2" ? "fp8" : element;
   const bits = element === "e4m3" || element === "e5m2" ? "fp8" : element === "e2m1" ? "fp4" : element;
   return `${scale.type === "e4m3" ? "nv" : "mx"}${bits}`;
 }
@@ -122,6 +154,21 @@ export const isStochastic = (precision: LinearPrecision): boolean =>
 
 /** Whether a block is the same whichever way the matrix is read. */
 export const isSymmetric = (block: Block): boolean => block === "tensor" || !block.startsWith("1x");
+
+export const isDelayed = (spec: OperandSpec): spec is QuantizedOperand & { readonly scale: DelayedScale } =>
+  spec.element !== "plain" && spec.scale.type === "delayed";
+
+/** The operands that read a tensor of the layer, in the order of the GEMMs. */
+export function operandsOf(precision: LinearPrecision, tensor: LinearTensor): OperandSpec[] {
+  return gemmNames.flatMap((gemm) =>
+    (["left", "right"] as const).filter((side) => tensorAt[gemm][side] === tensor).map((side) => precision[gemm][side]),
+  );
+}
+
+/** How a tensor's scale is delayed, if it is. */
+export function delayedOperand(precision: LinearPrecision, tensor: LinearTensor) {
+  return operandsOf(precision, tensor).find(isDelayed);
+}
 
 /** Elements of a block along the contracting dim; undefined for the whole tensor. */
 export const blockLength = (block: Block): number | undefined =>
@@ -146,6 +193,21 @@ export function checkPrecision(precision: LinearPrecision): void {
         if (gemm === "fprop" || side === "left")
           fail(gemm, side, 'source "fprop" belongs to what fprop read: x in wgrad, W in dgrad');
         if (precision.fprop.rotation !== "none") fail(gemm, side, 'source "fprop" needs an unrotated fprop');
+      }
+      if (spec.scale.type === "delayed") {
+        const { historyLength, margin } = spec.scale;
+        if (precision[gemm].rotation !== "none") fail(gemm, side, "a delayed scale is of the unrotated tensor");
+        if (spec.source === "fprop") fail(gemm, side, 'a delayed scale is of the value, not of source "fprop"');
+        if (!Number.isInteger(historyLength) || historyLength < 1)
+          fail(gemm, side, `historyLength must be an integer of 1 or more; got ${historyLength}`);
+        if (!Number.isInteger(margin)) fail(gemm, side, `margin must be an integer; got ${margin}`);
+        const other = delayedOperand(precision, tensorAt[gemm][side])!;
+        if (JSON.stringify([spec.element, spec.scale]) !== JSON.stringify([other.element, other.scale]))
+          fail(
+            gemm,
+            side,
+            `${tensorAt[gemm][side]} has one delayed scale, so its operands must have one element and one history`,
+          );
       }
       if (spec.scale.type !== "e4m3") continue;
       const { gain = 1, bound = 448, fourOverSix } = spec.scale;

@@ -97,6 +97,7 @@ function describeOperand({ element, block, rounding, scale, source }: QuantizedO
     if (scale.gain !== undefined) parts.push(`gain ${scale.gain}`);
     if (scale.fourOverSix !== undefined) parts.push(`4/6 by ${scale.fourOverSix}`);
   }
+  if (scale.type === "delayed") parts.push("delayed");
   if (rounding !== "nearest") parts.push(rounding);
   if (source === "fprop") parts.push("of fprop's values");
   return parts.join(" ");

@@ -3,7 +3,7 @@
  * Scales come from scales.ts; elements are x · e rounded to the format, and x ≈ element · stored scale · outer scale.
  */
 import { ShapeError } from "../base/errors.ts";
-import { showSpec, type Tensor } from "../core/index.ts";
+import { full, showSpec, type Tensor } from "../core/index.ts";
 import { type DrawStream, randomBits16 } from "../core/random.ts";
 import {
   type BlockSize,
@@ -30,6 +30,8 @@ export interface QuantizeOptions {
   readonly rotation?: RotationMatrix;
   /** Needed for stochastic rounding. */
   readonly draws?: DrawStream;
+  /** Needed where scales are delayed: the scale in force, a float32 scalar. */
+  readonly inForce?: Tensor;
 }
 
 /** A quantized matrix as the emulated product reads it: x ≈ values · factor, or, in parts, values · its block's scale. */
@@ -42,6 +44,8 @@ export interface Quantized {
   readonly parts?: PartScales;
   /** The largest magnitudes that the outer or only float32 scales come from, as far as there are such. */
   readonly amax: Tensor | undefined;
+  /** What was rounded: x, perhaps rotated. */
+  readonly source: Tensor;
   /** The rounded elements: float32 on the format's grid, in the shape of `values`. */
   readonly elements: Tensor;
   /** The stored scales' values, float32, one a block (of the padded matrix); a scalar for a whole tensor. */
@@ -67,7 +71,8 @@ export function blockSize({ block }: QuantizedOperand, axis: "row" | "col"): Blo
  * Quantizes x [M, N] (bfloat16 or float32). Dims that are no multiple of a block are padded with zeros inside. A NaN or
  * infinity in x makes `factor` or what it touches in `values` not finite. @throws ShapeError
  */
-export function quantize(x: Tensor, operand: QuantizedOperand, { axis, rotation, draws }: QuantizeOptions): Quantized {
+export function quantize(x: Tensor, operand: QuantizedOperand, options: QuantizeOptions): Quantized {
+  const { axis, rotation, draws, inForce } = options;
   if (x.rank !== 2 || (x.dtype !== "bfloat16" && x.dtype !== "float32")) {
     throw new ShapeError(`quantize takes a bfloat16 or float32 matrix; got ${showSpec(x)}`);
   }
@@ -84,10 +89,14 @@ export function quantize(x: Tensor, operand: QuantizedOperand, { axis, rotation,
     const counters = elementNumbers(scaled.shape, blockStrides(source.shape[1]!, size));
     return roundStochastic(scaled, format, randomBits16(draws, counters), bits);
   };
-  const { stored, decode, elements, ...outer } = scaleAndRound({ operand, format, padded, size, view, axis, round });
+  const { stored, decode, elements, ...outer } = scaleAndRound({
+    ...{ operand, format, padded, size, view, axis, round },
+    ...(inForce && { inForce }),
+  });
   const values = decode === undefined ? elements : elements.mul(perBlock(decode, size));
   return {
     ...outer,
+    source,
     values: toMatrix(exactBfloat16(values)),
     elements: toMatrix(elements),
     scales: stored,
@@ -105,6 +114,7 @@ interface Scaling {
   readonly view: Tensor;
   readonly axis: "row" | "col";
   readonly round: (scaled: Tensor) => Tensor;
+  readonly inForce?: Tensor;
 }
 
 interface Scaled extends Pick<Quantized, "factor" | "parts" | "amax" | "elements"> {
@@ -119,7 +129,8 @@ function scaleAndRound(scaling: Scaling): Scaled {
   const elementsOf = ({ encode }: BlockScales) => round(view.mul(perBlock(encode, size)));
   if (block === "tensor") {
     const amax = largestMagnitude(padded);
-    const scales = fp32Scales(amax, operand.scale, format, padded.dtype);
+    const scales =
+      operand.scale.type === "delayed" ? scalesInForce(scaling) : fp32Scales(amax, operand.scale, format, padded.dtype);
     const elements = round(view.mul(scales.encode));
     return { amax, stored: scales.stored, factor: poisoned(scales.stored, amax), elements };
   }
@@ -148,6 +159,11 @@ function scaleAndRound(scaling: Scaling): Scaled {
       return scale.powerOfTwo ? { ...common, decode } : { ...common, parts: { scales: decode, block: size } };
     }
   }
+}
+
+function scalesInForce({ inForce }: Scaling): BlockScales {
+  if (inForce === undefined) throw new ShapeError("quantize: a delayed scale needs `inForce`");
+  return { encode: inForce, stored: full([], 1, "float32").div(inForce) };
 }
 
 /** Of blocks [M / rows, N / columns], the largest along the contracted dim. */

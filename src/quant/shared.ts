@@ -28,13 +28,15 @@ export interface OperandOptions {
   readonly signs?: DrawStream;
   /** Draws of stochastic rounding. */
   readonly draws?: DrawStream;
+  /** The delayed scale in force. */
+  readonly inForce?: Tensor;
 }
 
 const quantized = new WeakMap<Tensor, Map<string, Quantized>>();
 
-/** `quantize`, once for each tensor and description; what is drawn has keys of its own and is never shared. */
+/** `quantize`, once for each tensor and description; what is drawn, or scaled by a layer's history, is never shared. */
 export function quantizeOnce(x: Tensor, operand: QuantizedOperand, options: OperandOptions): Quantized {
-  const { rotation, signs, draws } = options;
+  const { rotation, signs, draws, inForce } = options;
   // A symmetric block is the same for both axes.
   const axis = rotation === undefined && isSymmetric(operand.block) ? "row" : options.axis;
   const fresh = () =>
@@ -42,8 +44,9 @@ export function quantizeOnce(x: Tensor, operand: QuantizedOperand, options: Oper
       axis,
       ...(rotation && { rotation: rotationMatrix(rotation, signs) }),
       ...(draws && { draws }),
+      ...(inForce && { inForce }),
     });
-  if (signs !== undefined || draws !== undefined) return fresh();
+  if (signs !== undefined || draws !== undefined || inForce !== undefined) return fresh();
   const copies = quantized.get(x) ?? new Map<string, Quantized>();
   quantized.set(x, copies);
   const key = JSON.stringify([operand, rotation, axis]);

@@ -1,0 +1,75 @@
+/** What quantization does to a tensor, in numbers: how much of it vanishes, saturates, and is left as noise. */
+import { full, stack, type Tensor } from "../core/index.ts";
+import { largestMagnitude, largestMagnitudes, padToBlocks } from "./blocks.ts";
+import { formats } from "./formats.ts";
+import type { QuantizedOperand } from "./precision.ts";
+import { dequantize, type Quantized } from "./quantize.ts";
+import { codeRange, outerScale } from "./scales.ts";
+
+/** The numbers, in the order in which `quantizationStatistics` gives them. */
+export const statisticNames = [
+  /** Largest magnitude of the tensor. */
+  "amax",
+  /** Encode scale of the whole tensor; NaN where it has none. */
+  "tensorScale",
+  /** Fraction of the elements that are not 0 and become 0. */
+  "underflow",
+  /** Fraction of the elements beyond the largest value that their scale reaches. */
+  "saturated",
+  /** Fraction of the blocks that hold zeros alone. */
+  "zeroBlocks",
+  /** Fraction of the blocks that hold other numbers and whose stored scale is 0 or its format's smallest. */
+  "scaleUnderflow",
+  /** Σ x² */
+  "signal",
+  /** Σ (x̂ − x)² */
+  "noise",
+] as const;
+
+export type StatisticName = (typeof statisticNames)[number];
+
+/** The smallest scale that an E8M0 byte holds. */
+const smallestE8m0 = 2 ** -127;
+
+/** float32 [statisticNames.length] of a matrix quantized as `operand` says; of a rotated one, in the rotated space. */
+export function quantizationStatistics(quantized: Quantized, operand: QuantizedOperand): Tensor {
+  const { source, elements, scales, block } = quantized;
+  const x = source.astype("float32");
+  const magnitude = x.abs();
+  const decoded = dequantize(quantized, operand);
+  const amax = largestMagnitude(source);
+  const ofBlocks = operand.block === "tensor" ? amax : largestMagnitudes(padToBlocks(source, block), block).ofBlocks;
+  const atLimit = elements.abs().eq(formats[operand.element].max);
+  const smallestScale = operand.scale.type === "e8m0" ? smallestE8m0 : 0;
+  const off = decoded.sub(x);
+  return stack(
+    [
+      amax,
+      tensorScale(quantized, operand),
+      share(magnitude.gt(0).and(elements.eq(0))),
+      share(atLimit.and(magnitude.gt(decoded.abs()))),
+      share(ofBlocks.eq(0)),
+      share(ofBlocks.gt(0).and(scales.reshape(ofBlocks.shape).le(smallestScale))),
+      x.mul(x).sum(),
+      off.mul(off).sum(),
+    ],
+    0,
+  );
+}
+
+/** The same of a matrix that no GEMM quantizes: its magnitude and signal; no scale, no noise. */
+export function plainStatistics(x: Tensor): Tensor {
+  const wide = x.astype("float32");
+  const zero = full([], 0, "float32");
+  const noScale = full([], Number.NaN, "float32");
+  return stack([largestMagnitude(x), noScale, zero, zero, zero, zero, wide.mul(wide).sum(), zero], 0);
+}
+
+const share = (mask: Tensor): Tensor => mask.astype("float32").mean();
+
+/** The scale of the whole tensor by which elements were multiplied; of row scales the smallest. */
+function tensorScale({ scales, amax }: Quantized, { scale, element }: QuantizedOperand): Tensor {
+  if (scale.type === "e4m3") return outerScale(amax!.maxOver(), codeRange(scale, formats[element]));
+  if (scales.rank > 0) return full([], Number.NaN, "float32");
+  return full([], 1, "float32").div(scales);
+}
