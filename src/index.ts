@@ -188,8 +188,16 @@ export type {
 } from "./quant/index.ts";
 export {
   bf16,
+  type Fp4Switches,
+  type Fp8Switches,
+  fp8BlockScaling,
+  fp8CurrentScaling,
   type LinearPrecision,
   linear,
+  type Mxfp4Switches,
+  type Mxfp8Switches,
+  mxfp4,
+  mxfp8,
   nvfp4,
   quantize,
   type RandomKey,
