@@ -180,6 +180,7 @@ export type {
   GemmSpec,
   Nvfp4Switches,
   PolicyOptions,
+  PrecisionOverride,
   PrecisionPlan,
   Quantized,
   QuantizedOperand,

@@ -15,7 +15,7 @@ import {
   stepTimer,
 } from "../metrics/index.ts";
 import { presetByName } from "../presets/index.ts";
-import { isQuantized } from "../quant/index.ts";
+import { isQuantized, switchKeys } from "../quant/index.ts";
 import { type RunOutcome, runTraining } from "../train/run.ts";
 import { exitCodeOf, type StopRequest, type StopSignal } from "../train/stop.ts";
 import { parseArguments } from "./arguments.ts";
@@ -29,7 +29,15 @@ import { stopSignals } from "./stopSignals.ts";
 import { prepareRun, writeRunFolder } from "./trainingRun.ts";
 
 /** Keys that concern the quantized run alone. */
-const quantizedOnly = ["quantization", "precision_policy", "first_layers_bf16", "last_layers_bf16", "rounding_seed"];
+const quantizedOnly = [
+  "quantization",
+  ...switchKeys,
+  "precision_policy",
+  "first_layers_bf16",
+  "last_layers_bf16",
+  "precision_overrides",
+  "rounding_seed",
+];
 const samplePrompt = "The state of the Union is";
 
 /** What the user types to start Halfbyte: the launcher tells. */

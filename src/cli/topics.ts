@@ -2,7 +2,7 @@
 import { llamaConfig, type PartialSettings, resolve } from "../config/index.ts";
 import { modelSizes } from "../models/modelSizes.ts";
 import { isPreset, presetByName, presets } from "../presets/index.ts";
-import { describeGemm, gemmNames, recipeByName, recipeNames } from "../quant/index.ts";
+import { describeGemm, gemmNames, recipeByName, recipeNames, settingsOfSwitches } from "../quant/index.ts";
 import { countParameters } from "../train/plan.ts";
 
 export interface Topic {
@@ -51,7 +51,8 @@ function modelText(name: string): string {
 }
 
 function recipeText(name: string): string {
-  const { precision, policy, firstLayersBf16, lastLayersBf16, notes } = recipeByName(name);
+  const { precision, policy, firstLayersBf16, lastLayersBf16, notes, switches } = recipeByName(name);
+  const settings = Object.entries(settingsOfSwitches(switches)).map(([key, value]) => `${key}=${value}`);
   const kept = [
     ...(firstLayersBf16 === 0 ? [] : [`the first ${firstLayersBf16}`]),
     ...(lastLayersBf16 === 0 ? [] : [`the last ${lastLayersBf16}`]),
@@ -61,6 +62,7 @@ function recipeText(name: string): string {
     `${name} (quantization)`,
     ...gemmNames.map((gemm) => `  ${gemm}: ${describeGemm(precision[gemm])}`),
     `  precision_policy=${policy}; ${layers}`,
+    ...(settings.length === 0 ? [] : [`  switches: ${settings.join(" ")}`]),
     ...notes.map((note) => `  ${note}`),
     "",
   ].join("\n");

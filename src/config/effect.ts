@@ -1,4 +1,5 @@
 /** Keys that only count together with others: set where they have no effect, they are a mistake. */
+import { hasSwitch, recipesWith, switchKeys } from "../quant/index.ts";
 import type { SettingKey, Settings } from "./schema.ts";
 import { quantizes } from "./stages.ts";
 
@@ -115,11 +116,39 @@ export const effectRules: readonly EffectRule[] = [
     without: ({ enable_checkpointing }) => (enable_checkpointing ? undefined : "enable_checkpointing=false saves none"),
   },
   {
-    keys: ["precision_policy", "first_layers_bf16", "last_layers_bf16", "rounding_seed"],
+    keys: ["precision_policy", "first_layers_bf16", "last_layers_bf16"],
     reads: ["quantization"],
     only: "with a quantization that quantizes",
     without: (settings) =>
       quantizes(settings) ? undefined : `quantization=${settings.quantization} quantizes nothing`,
+  },
+  {
+    keys: ["rounding_seed"],
+    reads: ["quantization", "precision_overrides"],
+    only: "with a quantization that quantizes, or precision_overrides",
+    without: (settings) =>
+      quantizes(settings) || settings.precision_overrides !== ""
+        ? undefined
+        : `quantization=${settings.quantization} quantizes nothing`,
+  },
+  ...switchKeys.map((key): EffectRule => {
+    const recipes = recipesWith(key).join(", ");
+    return {
+      keys: [key],
+      reads: ["quantization"],
+      only: `with a quantization that has this switch: ${recipes}`,
+      without: ({ quantization }) =>
+        hasSwitch(quantization, key)
+          ? undefined
+          : `quantization=${quantization} has no such switch; these have: ${recipes}`,
+    };
+  }),
+  {
+    keys: ["four_over_six_error"],
+    reads: ["four_over_six"],
+    only: "with four_over_six that chooses",
+    without: ({ four_over_six: operands }) =>
+      operands === "default" || operands === "none" ? "four_over_six chooses for no operand" : undefined,
   },
 ];
 

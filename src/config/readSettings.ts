@@ -74,7 +74,9 @@ function checkedValue(field: Field, name: string, raw: unknown, as = `${name}=${
   if (key === "attention") refuseAttention(unquoted(String(raw)), as);
   let value: unknown;
   try {
-    value = translated(key, parseValue(name, raw, kind, rule));
+    // A choice between true, false and what is derived is written in words, in a preset perhaps as a boolean.
+    const word = choices?.includes(String(raw)) ? String(raw) : raw;
+    value = translated(key, parseValue(name, word, kind, rule));
     if (field.accepts(value)) return value;
   } catch (error) {
     if (!(error instanceof UserError)) throw error;

@@ -7,6 +7,7 @@ import { refuseMistakes, UserError } from "../base/errors.ts";
 import { attentionNotes } from "../models/attentionNames.ts";
 import { type ModelSizes, modelSizes } from "../models/modelSizes.ts";
 import type { Schedule } from "../optim/index.ts";
+import { settingsOfSwitches } from "../quant/index.ts";
 import { type CamelKeys, camelKeys } from "./camelCase.ts";
 import { effectRules, noEffect } from "./effect.ts";
 import { fields } from "./fields.ts";
@@ -23,7 +24,7 @@ export interface Config {
   readonly data: Group<"data">;
   readonly optimizer: Group<"optimizer"> & { readonly schedule: Schedule };
   readonly run: Group<"run">;
-  /** Where nothing is quantized, precisionPolicy and the numbers of BF16 blocks say nothing. */
+  /** Where nothing is quantized, precisionPolicy, the numbers of BF16 blocks and the recipes' switches say nothing. */
   readonly compute: Group<"compute">;
   /** Every key that has an effect, resolved, by its command-line name: `resolve(keys)` gives this again, notes aside. */
   readonly keys: PartialSettings;
@@ -80,6 +81,7 @@ export function resolve(
     settings.precision_policy = plan.policy;
     settings.first_layers_bf16 = plan.firstLayersBf16;
     settings.last_layers_bf16 = plan.lastLayersBf16;
+    Object.assign(settings, settingsOfSwitches(plan.recipe.switches));
   }
   const group = <G extends GroupName>(name: G) =>
     camelKeys(pick(settings, Object.keys(groups[name].shape))) as Group<G>;

@@ -1,5 +1,6 @@
 /** What settings must not say together. A rule is looked at only where all it reads is known. */
 import { UserError } from "../base/errors.ts";
+import { switchKeys } from "../quant/index.ts";
 import type { SettingKey, Settings } from "./schema.ts";
 import { planOf, scheduleOf } from "./stages.ts";
 
@@ -52,11 +53,16 @@ export const rules: readonly Rule[] = [
         : undefined,
   },
   {
-    reads: ["dtype", "quantization"],
-    mistake: ({ dtype, quantization }) =>
-      dtype !== "bfloat16" && quantization !== "none"
-        ? `quantization=${quantization} with dtype=${dtype}: recipes compute in BF16; set dtype=bfloat16, or quantization=none for ${dtype}`
-        : undefined,
+    reads: ["dtype", "quantization", "precision_overrides"],
+    mistake: ({ dtype, quantization, precision_overrides: overrides }) => {
+      if (dtype === "bfloat16") return undefined;
+      const rule = "recipes compute in BF16; set dtype=bfloat16, or";
+      if (quantization !== "none")
+        return `quantization=${quantization} with dtype=${dtype}: ${rule} quantization=none for ${dtype}`;
+      return overrides === ""
+        ? undefined
+        : `precision_overrides=${overrides} with dtype=${dtype}: ${rule} leave it out`;
+    },
   },
   {
     reads: ["initial_loss_scale", "min_loss_scale"],
@@ -100,7 +106,15 @@ export const rules: readonly Rule[] = [
         : `skip_first_n_steps_for_profiler=${skip} leaves none of steps=${steps} to trace: what is left out and at least one step must lie within steps; lower it, or raise steps`,
   },
   {
-    reads: ["quantization", "num_decoder_layers", "precision_policy", "first_layers_bf16", "last_layers_bf16"],
+    reads: [
+      "quantization",
+      "num_decoder_layers",
+      "precision_policy",
+      "first_layers_bf16",
+      "last_layers_bf16",
+      "precision_overrides",
+      ...switchKeys,
+    ],
     mistake: (settings) =>
       told(() => {
         planOf(settings);

@@ -18,6 +18,8 @@ export const aliases: Readonly<Record<string, SettingKey>> = {
   train_iters: "steps",
   lr_warmup_iters: "warmup_steps",
   loss_scale_window: "loss_scale_growth_interval",
+  num_layers_at_start_in_bf16: "first_layers_bf16",
+  num_layers_at_end_in_bf16: "last_layers_bf16",
 };
 
 export interface Translation {
@@ -53,7 +55,21 @@ const plainMegatronRecipes = [
   "bf16_with_nvfp4_mixed",
 ];
 
+/** TransformerEngine's switches of NVFP4, which turn something off. */
+const disabled = (off: Readonly<Record<string, string>>, on: Readonly<Record<string, string>>): Translation => {
+  const [[key, value] = []] = Object.entries(off);
+  return {
+    kind: "boolean",
+    rule: "true or false",
+    doc: `TransformerEngine's: true is ${key}=${value}`,
+    toSettings: (value: boolean) => (value ? off : on),
+  };
+};
+
 export const translations: Readonly<Record<string, Translation>> = {
+  disable_rht: disabled({ rht: "false" }, { rht: "true" }),
+  disable_stochastic_rounding: disabled({ stochastic_rounding: "false" }, { stochastic_rounding: "true" }),
+  disable_2d_quantization: disabled({ weight_scaling: "1d" }, { weight_scaling: "2d" }),
   mock: {
     kind: "boolean",
     rule: "true or false",
@@ -84,6 +100,12 @@ export const translations: Readonly<Record<string, Translation>> = {
 export const sameValues: Readonly<Partial<Record<SettingKey, Readonly<Record<string, string>>>>> = {
   quantization: { "": "none" },
   model_name: { default: "custom" },
+  ...Object.fromEntries(
+    ["rht", "stochastic_rounding", "row_scaled_activation", "power_of_two_scales"].map((key) => [
+      key,
+      { True: "true", False: "false" },
+    ]),
+  ),
 };
 
 /** What may be meant by a value that is none. */

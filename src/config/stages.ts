@@ -1,7 +1,16 @@
 /** What the configuration says to each stage, in that stage's own terms. */
-import type { LlamaConfig } from "../models/llama.ts";
+import { type LlamaConfig, llamaModules } from "../models/llama.ts";
 import { type AdamWSettings, type LossScaleSettings, makeSchedule, type Schedule } from "../optim/index.ts";
-import { isQuantized, type PrecisionPlan, recipeByName, resolvePrecision } from "../quant/index.ts";
+import {
+  isQuantized,
+  type PrecisionPlan,
+  parseOverrides,
+  recipeByName,
+  resolvePrecision,
+  type SwitchKey,
+  switchesOf,
+} from "../quant/index.ts";
+import { precisionSettings } from "../quant/settings.ts";
 import type { Config } from "./resolve.ts";
 import type { Settings } from "./schema.ts";
 
@@ -33,24 +42,41 @@ export function llamaConfig({ model, compute }: Config): LlamaConfig {
 
 /** How every linear layer computes. */
 export function precisionPlan({ keys }: Config): PrecisionPlan {
-  return planOf({ precision_policy: "default", first_layers_bf16: -1, last_layers_bf16: -1, ...keys } as Settings);
+  return planOf({ ...precisionSettings.parse({}), ...keys } as Settings);
 }
 
+/** The settings that decide how every linear layer computes. */
+export type PrecisionSettings = Pick<
+  Settings,
+  | "quantization"
+  | "num_decoder_layers"
+  | "precision_policy"
+  | "first_layers_bf16"
+  | "last_layers_bf16"
+  | "precision_overrides"
+  | SwitchKey
+>;
+
 /** The same of settings by key. @throws UserError where they contradict each other or quantize nothing */
-export function planOf(
-  settings: Pick<
-    Settings,
-    "quantization" | "num_decoder_layers" | "precision_policy" | "first_layers_bf16" | "last_layers_bf16"
-  >,
-): PrecisionPlan {
+export function planOf(settings: PrecisionSettings): PrecisionPlan {
   const { precision_policy: policy, first_layers_bf16: first, last_layers_bf16: last } = settings;
-  return resolvePrecision({
-    recipe: recipeByName(settings.quantization),
+  const overrides = parseOverrides(settings.precision_overrides);
+  const plan = resolvePrecision({
+    recipe: recipeByName(settings.quantization, switchesOf(settings)),
     numLayers: settings.num_decoder_layers,
     ...(policy !== "default" && { policy }),
     ...(first !== -1 && { firstLayersBf16: first }),
     ...(last !== -1 && { lastLayersBf16: last }),
+    overrides,
+    modules: llamaModules,
   });
+  if (overrides.length > 0) checkEveryLinear(plan);
+  return plan;
+}
+
+/** GEMMs of different recipes that don't go together are told before anything is computed. @throws UserError */
+function checkEveryLinear({ precision, numLayers }: PrecisionPlan): void {
+  for (let layer = 0; layer < numLayers; layer++) for (const module of llamaModules) precision(module, layer);
 }
 
 /** Whether the quantization of this name has GEMMs in fewer than 16 bits. */

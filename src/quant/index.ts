@@ -7,6 +7,7 @@ export { type ElementName, e2m1, e4m3, e5m2, formats, int4, type NarrowFormat } 
 export { type Prepared, product } from "./gemm.ts";
 export { linear } from "./linear.ts";
 export type { LinearTaps, Site } from "./operands.ts";
+export { type PrecisionOverride, parseOverrides, showOverride } from "./overrides.ts";
 export { type PolicyOptions, type PrecisionPlan, resolvePrecision } from "./policy.ts";
 export {
   type Block,
@@ -57,3 +58,11 @@ export {
 export { type RotationMatrix, rotate, rotationMatrix } from "./rotation.ts";
 export { roundE2M1, roundE4M3, roundNearest, roundStochastic } from "./rounding.ts";
 export { type StatisticName, statisticNames } from "./statistics.ts";
+export {
+  hasSwitch,
+  recipesWith,
+  type SwitchKey,
+  settingsOfSwitches,
+  switchesOf,
+  switchKeys,
+} from "./switchSettings.ts";

@@ -1,6 +1,7 @@
 /** Policies: which linear layers of a model a recipe quantizes. */
 import { UserError } from "../base/errors.ts";
-import { checkPrecision, isQuantized, type LinearPrecision } from "./precision.ts";
+import { overrideLookup, type PrecisionOverride, showOverride } from "./overrides.ts";
+import { checkPrecision, type GemmName, gemmNames, isQuantized, type LinearPrecision } from "./precision.ts";
 import type { PolicyName, Recipe } from "./recipeNames.ts";
 import { bf16 } from "./recipes.ts";
 
@@ -14,12 +15,19 @@ export interface PolicyOptions {
   readonly firstLayersBf16?: number;
   /** Blocks at the end that stay in BF16 (default: the recipe's). */
   readonly lastLayersBf16?: number;
+  /** Rules for single GEMMs over all of this; the last that fits counts. */
+  readonly overrides?: readonly PrecisionOverride[];
+  /** The linear layers of a block, "attn.q", …: what overrides may name. */
+  readonly modules?: readonly string[];
 }
 
 /** How every linear layer of a model computes. */
 export interface PrecisionPlan {
+  /** What it is called: the recipe, and what was switched since. */
+  readonly name: string;
   readonly recipe: Recipe;
   readonly policy: PolicyName;
+  readonly overrides: readonly PrecisionOverride[];
   readonly numLayers: number;
   readonly firstLayersBf16: number;
   readonly lastLayersBf16: number;
@@ -27,8 +35,8 @@ export interface PrecisionPlan {
   readonly notes: readonly string[];
   /** How a module of a layer computes. */
   readonly precision: (module: string, layer: number) => LinearPrecision;
-  /** Why a layer computes in BF16 though the recipe quantizes; undefined where it is quantized, or where no layer is. */
-  readonly reasonForBf16: (module: string, layer: number) => string | undefined;
+  /** Why a GEMM computes otherwise than the recipe says; undefined where it does as it says. */
+  readonly reason: (module: string, layer: number, gemm: GemmName) => string | undefined;
 }
 
 /** Fifteen per cent of the blocks, rounded up: full FP4 diverges without them. */
@@ -37,6 +45,7 @@ const fifteenPercent = (numLayers: number): number => Math.ceil((numLayers * 15)
 /** @throws UserError where the numbers don't fit the model, or nothing is left to quantize. */
 export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
   const { recipe, numLayers, policy = recipe.policy, firstLayersBf16 = recipe.firstLayersBf16 } = options;
+  const { overrides = [], modules = [] } = options;
   checkPrecision(recipe.precision);
   const quantizes = isQuantized(recipe.precision);
   const derived = recipe.lastLayersBf16 === "15%" ? fifteenPercent(numLayers) : recipe.lastLayersBf16;
@@ -56,15 +65,20 @@ export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
     );
   }
   const keptByDefault = quantizes && options.lastLayersBf16 === undefined && lastLayersBf16 > 0;
-  const reasonForBf16 = (module: string, layer: number): string | undefined => {
+  const excluded = (module: string, layer: number): string | undefined => {
     if (!quantizes) return undefined;
     if (layer < firstLayersBf16) return "first_layers_bf16";
     if (layer >= numLayers - lastLayersBf16) return "last_layers_bf16";
     return policy === "mlp_only" && !module.startsWith("mlp.") ? "mlp_only" : undefined;
   };
+  const overrideOf = overrideLookup(overrides, modules, numLayers);
+  const chosen = (module: string, layer: number, gemm: GemmName): Recipe | "plain" =>
+    overrideOf(module, layer, gemm)?.recipe ?? (excluded(module, layer) === undefined ? recipe : "plain");
   return {
+    name: recipe.name,
     recipe,
     policy,
+    overrides,
     numLayers,
     firstLayersBf16,
     lastLayersBf16,
@@ -76,7 +90,33 @@ export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
           ]
         : []),
     ],
-    precision: (module, layer) => (quantizes && reasonForBf16(module, layer) === undefined ? recipe.precision : bf16),
-    reasonForBf16,
+    precision: composed((module, layer, gemm) => {
+      const from = chosen(module, layer, gemm);
+      return from === "plain" ? bf16 : from.precision;
+    }),
+    reason: (module, layer, gemm) => {
+      const override = overrideOf(module, layer, gemm);
+      return override === undefined ? excluded(module, layer) : `precision_overrides: ${showOverride(override)}`;
+    },
+  };
+}
+
+/**
+ * The three GEMMs of each linear layer, each from the precision that `from` names, one object for each linear layer.
+ * Calling it throws UserError where GEMMs of different recipes don't go together.
+ */
+export function composed(
+  from: (module: string, layer: number, gemm: GemmName) => LinearPrecision,
+): PrecisionPlan["precision"] {
+  const known = new Map<string, LinearPrecision>();
+  return (module, layer) => {
+    const place = `layers.${layer}.${module}`;
+    const before = known.get(place);
+    if (before !== undefined) return before;
+    const [fprop, dgrad, wgrad] = gemmNames.map((gemm) => from(module, layer, gemm)[gemm]);
+    const precision = { fprop: fprop!, dgrad: dgrad!, wgrad: wgrad! };
+    checkPrecision(precision, place);
+    known.set(place, precision);
+    return precision;
   };
 }

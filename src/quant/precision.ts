@@ -180,10 +180,14 @@ export function sameValues(a: OperandSpec, b: OperandSpec): boolean {
   return a.rounding === "nearest" && isSymmetric(a.block) && JSON.stringify(a) === JSON.stringify(b);
 }
 
-/** @throws UserError for what the types can't exclude: a source that does not exist, numbers out of range */
-export function checkPrecision(precision: LinearPrecision): void {
+/**
+ * @param place whose precision it is, for the message
+ * @throws UserError for what the types can't exclude: a source that does not exist, numbers out of range
+ */
+export function checkPrecision(precision: LinearPrecision, place?: string): void {
   const fail = (gemm: GemmName, side: "left" | "right", rule: string): never => {
-    throw new UserError("E_PRECISION", `the ${side} operand of ${gemm}: ${rule}`);
+    const where = place === undefined ? "" : `${place}: `;
+    throw new UserError("E_PRECISION", `${where}the ${side} operand of ${gemm}: ${rule}`);
   };
   for (const gemm of gemmNames) {
     for (const side of ["left", "right"] as const) {

@@ -43,7 +43,7 @@ export interface PrecisionRow {
   readonly runs: "native" | "emulated";
   /** "tokens 100→112", or empty where nothing is padded. */
   readonly padding: string;
-  /** Why it is not quantized, where the recipe quantizes others. */
+  /** Why it computes otherwise than the recipe says, or empty. */
   readonly reason: string;
 }
 
@@ -61,7 +61,7 @@ export function precisionTable(plan: PrecisionPlan, options: TableOptions): Prec
         format: describeGemm(precision[gemm], dtype),
         runs: isQuantizedGemm(precision[gemm]) ? ("emulated" as const) : ("native" as const),
         padding: paddingOf(precision[gemm], gemm, shape, tokens),
-        reason: plan.reasonForBf16(shape.module, layer) ?? "",
+        reason: plan.reason(shape.module, layer, gemm) ?? "",
       }));
     });
   const runs: PrecisionRow[][] = [];
@@ -127,7 +127,7 @@ function paddingOf({ left, right, rotation }: GemmSpec, gemm: GemmName, shape: L
 
 /** The plan and its rows as text, a line a row, columns aligned. */
 export function showPrecisionTable(plan: PrecisionPlan, options: TableOptions): string {
-  const header = ["blocks", "module", "GEMM", "operands", "runs", "padding", "not quantized because"];
+  const header = ["blocks", "module", "GEMM", "operands", "runs", "padding", "because of"];
   const lines = precisionTable(plan, options).map((row) => [
     row.firstLayer === row.lastLayer ? `${row.firstLayer}` : `${row.firstLayer}–${row.lastLayer}`,
     row.module,

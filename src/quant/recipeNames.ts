@@ -13,6 +13,7 @@ import {
   mxfp8,
   mxfp8Defaults,
   nvfp4,
+  nvfp4Bound,
   nvfp4Defaults,
 } from "./recipes.ts";
 
@@ -24,6 +25,8 @@ export type PolicyName = (typeof policyNames)[number];
 export interface Recipe {
   readonly name: string;
   readonly precision: LinearPrecision;
+  /** The switches that its family has, at the values that `precision` has. */
+  readonly switches: Readonly<Record<string, unknown>>;
   readonly policy: PolicyName;
   /** Blocks at the beginning that stay in BF16 unless the user says otherwise. */
   readonly firstLayersBf16: number;
@@ -50,7 +53,7 @@ const families = {
 
 type FamilyName = keyof typeof families;
 
-interface NameRule extends Partial<Omit<Recipe, "name" | "precision">> {
+interface NameRule extends Partial<Omit<Recipe, "name" | "precision" | "switches">> {
   readonly family: FamilyName;
   readonly switches?: Readonly<Record<string, unknown>>;
 }
@@ -120,8 +123,17 @@ export function recipeByName(name: string, switches: Readonly<Record<string, unk
     const fix = known.length === 0 ? "it has none" : `did you mean ${near ?? known.join(", ")}?`;
     throw new UserError("E_RECIPE", `${name} has no switch ${unknown}: ${fix}`);
   }
-  const precision = make({ ...own, ...switches });
-  return { name, policy: "all_linear", firstLayersBf16: 0, lastLayersBf16: 0, notes: [], ...settings, precision };
+  const chosen = { ...own, ...switches };
+  const shown = resolvedSwitches(defaults, chosen);
+  const kept = { policy: "all_linear", firstLayersBf16: 0, lastLayersBf16: 0, notes: [], ...settings } as const;
+  return { name, ...kept, precision: make(chosen), switches: shown };
+}
+
+/** Every switch of a family with its value; a bound that is not one number has none. */
+function resolvedSwitches(defaults: object, chosen: Readonly<Record<string, unknown>>): Recipe["switches"] {
+  const all = { ...defaults, ...chosen };
+  if (!("fourOverSix" in all) || "bound" in chosen) return all;
+  return { ...all, bound: nvfp4Bound(all.fourOverSix as Parameters<typeof nvfp4Bound>[0]) };
 }
 
 function unknownName(name: string): UserError {

@@ -52,6 +52,10 @@ export const nvfp4Defaults: Nvfp4Switches = {
 /** The block scales of four over six are multiplied by 1.5 afterwards, which needs room under 448. */
 const fourOverSixBound = 256;
 
+/** The bound where none is given; undefined where weights and activations have different ones. */
+export const nvfp4Bound = (fourOverSix: Nvfp4Switches["fourOverSix"]): number | undefined =>
+  ({ none: 448, all: fourOverSixBound, weights: undefined, activations: undefined })[fourOverSix];
+
 /** NVFP4: x and gradients in 1×16 blocks, weights in tiles; gradients stochastic; wgrad rotated. */
 export function nvfp4(switches: Partial<Nvfp4Switches> = {}): LinearPrecision {
   const { rowScaledActivation, fourOverSix, fourOverSixError, gain, bound, ...fp4 } = { ...nvfp4Defaults, ...switches };

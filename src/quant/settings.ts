@@ -1,6 +1,54 @@
 /** Settings of the precision by their names on the command line. */
 import { z } from "zod";
 import { policyNames, recipeNames } from "./recipeNames.ts";
+import type { SwitchKey } from "./switchSettings.ts";
+
+const ofRecipe = "default = what quantization says";
+
+/** One of some words, or what the recipe says. */
+const choice = <const T extends readonly [string, ...string[]]>(...choices: T) =>
+  z.enum(["default", ...choices]).default("default");
+
+/** A number above 0 and at most `most`, or -1 for what the recipe says. */
+const positive = (most: number) =>
+  z
+    .number()
+    .refine((value) => value === -1 || (value > 0 && value <= most))
+    .default(-1)
+    .meta({ rule: `a number above 0 and at most ${most}, or -1` });
+
+/** The switches of recipes; each belongs to the recipes that have it. */
+const switches = {
+  rht: choice("true", "false").describe(
+    `Random Hadamard transform: rotate both operands of wgrad before they are quantized; ${ofRecipe}`,
+  ),
+  stochastic_rounding: choice("true", "false").describe(`Round gradients stochastically; ${ofRecipe}`),
+  weight_scaling: choice("2d", "1d").describe(
+    `Block scales of weights: 2d = one a tile, so that forward and backward see the same values; 1d = one a row's block; ${ofRecipe}`,
+  ),
+  scale_gain: positive(2).describe(
+    "NVFP4 divides the elements' range by it: from 17/16 on nothing exceeds 6 and stochastic rounding has no bias, 1 is what hardware does; -1 = what quantization says",
+  ),
+  scale_bound: positive(448).describe(
+    "Largest block scale that NVFP4's tensor scale aims at; -1 = what quantization says: 448, or 256 where four_over_six chooses",
+  ),
+  row_scaled_activation: choice("true", "false").describe(
+    `NVFP4 with an FP32 scale for each row of activations, in place of one for the tensor; ${ofRecipe}`,
+  ),
+  four_over_six: choice("none", "weights", "activations", "all").describe(
+    `Operands whose blocks' maxima NVFP4 maps to 6 or to 4, by the smaller error; ${ofRecipe}`,
+  ),
+  four_over_six_error: choice("mae", "mse").describe(
+    `The error by which four_over_six chooses: mean absolute or mean squared; ${ofRecipe}`,
+  ),
+  mx_scale_rounding: choice("up", "floor").describe(
+    `An MX block's power of two: up = of amax / largest element, so that nothing saturates; floor = of amax's exponent, as OCP has it; ${ofRecipe}`,
+  ),
+  fp8_format: choice("hybrid", "e4m3").describe(
+    `FP8 elements: hybrid = gradients in E5M2, the rest in E4M3; e4m3 = all in E4M3; ${ofRecipe}`,
+  ),
+  power_of_two_scales: choice("true", "false").describe(`FP8's FP32 scales cut to powers of two; ${ofRecipe}`),
+} satisfies Record<SwitchKey, z.ZodType>;
 
 export const precisionSettings = z.object({
   dtype: z
@@ -11,6 +59,7 @@ export const precisionSettings = z.object({
     .enum(recipeNames)
     .default("none")
     .describe("Precision recipe of the linear layers; none computes them in dtype"),
+  ...switches,
   precision_policy: z
     .enum(["default", ...policyNames])
     .default("default")
@@ -29,4 +78,13 @@ export const precisionSettings = z.object({
     .default(-1)
     .describe("Blocks at the end that stay in BF16; -1 = what quantization says: 15 %, rounded up, or none for te_…")
     .meta({ rule: "an integer of 0 or more, or -1" }),
+  precision_overrides: z
+    .string()
+    .default("")
+    .describe(
+      "Single GEMMs in another recipe, over all of the above: PATH=RECIPE,… with paths layers.N.MODULE.GEMM, * for any and 0-3 for a range; later rules win",
+    )
+    .meta({
+      rule: "PATH=RECIPE, with commas between rules, such as layers.*.attn.*=bf16,layers.0-1.mlp.down.wgrad=bf16",
+    }),
 });

@@ -11,7 +11,7 @@ export interface PrecisionLine {
   readonly dgrad: string;
   readonly wgrad: string;
   readonly runs: "native" | "emulated";
-  /** Why it is not quantized, where the recipe quantizes others; and what is padded. */
+  /** Why it computes otherwise than the recipe says; and what is padded. */
   readonly remarks: string;
 }
 
@@ -42,8 +42,18 @@ function lineOf(gemms: readonly PrecisionRow[]): Omit<PrecisionLine, "modules"> 
     dgrad: format("dgrad"),
     wgrad: format("wgrad"),
     runs: gemms.some((row) => row.runs === "emulated") ? "emulated" : "native",
-    remarks: [first.reason, ...padding].filter((part) => part !== "").join("; "),
+    remarks: [...reasonsOf(gemms), ...padding].join("; "),
   };
+}
+
+/** Why GEMMs compute otherwise than the recipe says: once where all three have one reason, else by GEMM. */
+function reasonsOf(gemms: readonly PrecisionRow[]): string[] {
+  const reasons = [...new Set(gemms.map(({ reason }) => reason))].filter((reason) => reason !== "");
+  const those = (reason: string) => gemms.filter((row) => row.reason === reason).map(({ gemm }) => gemm);
+  return reasons.map((reason) => {
+    const names = those(reason);
+    return names.length === gemms.length ? reason : `${names.join(" and ")} by ${reason}`;
+  });
 }
 
 /** "attn.q", "attn.k", "mlp.up" → "attn.q k, mlp.up" */

@@ -72,9 +72,17 @@ describe("showConfig", () => {
       # compute
       dtype=bfloat16
       quantization=nvfp4
+      rht=true
+      stochastic_rounding=true
+      weight_scaling=2d
+      scale_gain=1
+      scale_bound=448
+      row_scaled_activation=false
+      four_over_six=none
       precision_policy=all_linear
       first_layers_bf16=0
       last_layers_bf16=0
+      precision_overrides=
       remat_policy=none
       scan_layers=false
       attention=autoselected

@@ -139,10 +139,10 @@ describe("policies", () => {
     expect(quantized({ recipe, numLayers: 8, firstLayersBf16: 1, lastLayersBf16: 3 }).layers).toEqual([1, 2, 3, 4]);
     expect(quantized({ recipe, numLayers: 8, lastLayersBf16: 0 }).layers.length).toBe(8);
     const plan = resolvePrecision({ recipe, numLayers: 8, firstLayersBf16: 1, policy: "mlp_only" });
-    expect(plan.reasonForBf16("mlp.up", 0)).toBe("first_layers_bf16");
-    expect(plan.reasonForBf16("mlp.up", 7)).toBe("last_layers_bf16");
-    expect(plan.reasonForBf16("attn.q", 3)).toBe("mlp_only");
-    expect(plan.reasonForBf16("mlp.up", 3)).toBeUndefined();
+    expect(plan.reason("mlp.up", 0, "fprop")).toBe("first_layers_bf16");
+    expect(plan.reason("mlp.up", 7, "fprop")).toBe("last_layers_bf16");
+    expect(plan.reason("attn.q", 3, "fprop")).toBe("mlp_only");
+    expect(plan.reason("mlp.up", 3, "fprop")).toBeUndefined();
   });
 
   it("refuse a run that would quantize nothing", () => {
