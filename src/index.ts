@@ -126,6 +126,7 @@ export type { Lowered } from "./jit/jit.ts";
 export type { ListedOperation } from "./lower/listing.ts";
 export type { LlamaBlock, LlamaTree } from "./models/llama.ts";
 export {
+  type LayerTaps,
   type LlamaBatch,
   type LlamaConfig,
   type LlamaLoss,
@@ -194,6 +195,7 @@ export {
   fp8BlockScaling,
   fp8CurrentScaling,
   type LinearPrecision,
+  type LinearTaps,
   linear,
   type Mxfp4Switches,
   type Mxfp8Switches,
@@ -207,6 +209,7 @@ export {
   type Site,
 } from "./quant/index.ts";
 export type {
+  DelayedScale,
   E4m3Scale,
   E8m0Scale,
   Fp32Scale,

@@ -128,6 +128,7 @@ function threeOperands(x: QuantizedOperand, w: QuantizedOperand, dy: QuantizedOp
   };
 }
 
+/** How a block's power of two is found, and the gradients' format. */
 export interface Mxfp8Switches extends Pick<E8m0Scale, "round"> {
   /** Gradients in E5M2 rather than E4M3; they make pre-training diverge. */
   readonly hybrid: boolean;
@@ -142,6 +143,7 @@ export function mxfp8(switches: Partial<Mxfp8Switches> = {}): LinearPrecision {
   return threeOperands(operand, operand, hybrid ? { ...operand, element: "e5m2" } : operand);
 }
 
+/** The gradients' format, and how scales are cut. */
 export interface Fp8Switches {
   /** Gradients in E5M2 rather than E4M3. */
   readonly hybrid: boolean;
