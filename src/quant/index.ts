@@ -3,6 +3,16 @@
  * quantizer behind it. A new recipe is a value of `LinearPrecision` (recipe.ts); a new format starts in formats.ts.
  */
 export { type DrawStream, randomBits16, type Word } from "../core/random.ts";
+export {
+  type DelayedScaling,
+  type DelayedScalingState,
+  delayedScalingOf,
+  delayedScalingSpecs,
+  initialDelayedScaling,
+  largerMagnitudes,
+  nextDelayedScaling,
+  tapsOfScales,
+} from "./delayedScaling.ts";
 export { type ElementName, e2m1, e4m3, e5m2, formats, int4, type NarrowFormat } from "./formats.ts";
 export { type Prepared, product } from "./gemm.ts";
 export { linear } from "./linear.ts";
@@ -44,9 +54,11 @@ export { type PolicyName, policyNames, type Recipe, recipeByName, recipeNames } 
 export {
   bf16,
   type Fp4Switches,
+  type Fp8DelayedSwitches,
   type Fp8Switches,
   fp8BlockScaling,
   fp8CurrentScaling,
+  fp8DelayedScaling,
   type Mxfp4Switches,
   type Mxfp8Switches,
   mxfp4,

@@ -180,46 +180,65 @@ export function sameValues(a: OperandSpec, b: OperandSpec): boolean {
   return a.rounding === "nearest" && isSymmetric(a.block) && JSON.stringify(a) === JSON.stringify(b);
 }
 
+/** Ends the check of an operand. */
+type Refuse = (gemm: GemmName, side: Side, rule: string) => never;
+
+function checkDelayedScales(precision: LinearPrecision, refuse: Refuse): void {
+  const [first] = linearTensors.flatMap((tensor) => delayedOperand(precision, tensor) ?? []);
+  for (const gemm of gemmNames) {
+    for (const side of ["left", "right"] as const) {
+      const spec = precision[gemm][side];
+      if (!isDelayed(spec)) continue;
+      const fail = (rule: string): never => refuse(gemm, side, rule);
+      const { historyLength, algorithm, margin } = spec.scale;
+      if (precision[gemm].rotation !== "none") fail("a delayed scale is of the unrotated tensor");
+      if (spec.source === "fprop") fail('a delayed scale is of the value, not of source "fprop"');
+      if (!Number.isInteger(historyLength) || historyLength < 1)
+        fail(`historyLength must be an integer of 1 or more; got ${historyLength}`);
+      if (algorithm !== "max" && algorithm !== "most_recent")
+        fail(`algorithm must be max or most_recent; got ${algorithm}`);
+      if (!Number.isInteger(margin) || Math.abs(margin) > largestMargin)
+        fail(`margin must be an integer from -${largestMargin} to ${largestMargin}; got ${margin}`);
+      const tensor = tensorAt[gemm][side];
+      const other = delayedOperand(precision, tensor)!;
+      if (JSON.stringify([spec.element, spec.scale]) !== JSON.stringify([other.element, other.scale]))
+        fail(`${tensor} has one delayed scale, so its operands must have one element and one history`);
+      if (historyLength !== first!.scale.historyLength)
+        fail(
+          `delayed scales of x, W and dy need one historyLength; got ${first!.scale.historyLength} and ${historyLength}`,
+        );
+    }
+  }
+}
+
+/** 2^margin and its reciprocal are then float32 numbers. */
+const largestMargin = 126;
+
 /**
  * @param place whose precision it is, for the message
  * @throws UserError for what the types can't exclude: a source that does not exist, numbers out of range
  */
 export function checkPrecision(precision: LinearPrecision, place?: string): void {
-  const fail = (gemm: GemmName, side: "left" | "right", rule: string): never => {
+  const refuse: Refuse = (gemm, side, rule) => {
     const where = place === undefined ? "" : `${place}: `;
     throw new UserError("E_PRECISION", `${where}the ${side} operand of ${gemm}: ${rule}`);
   };
+  checkDelayedScales(precision, refuse);
   for (const gemm of gemmNames) {
     for (const side of ["left", "right"] as const) {
       const spec = precision[gemm][side];
+      const fail = (rule: string): never => refuse(gemm, side, rule);
       if (spec.element === "plain") continue;
       if (spec.source === "fprop") {
         if (gemm === "fprop" || side === "left")
-          fail(gemm, side, 'source "fprop" belongs to what fprop read: x in wgrad, W in dgrad');
-        if (precision.fprop.rotation !== "none") fail(gemm, side, 'source "fprop" needs an unrotated fprop');
-      }
-      if (spec.scale.type === "delayed") {
-        const { historyLength, margin } = spec.scale;
-        if (precision[gemm].rotation !== "none") fail(gemm, side, "a delayed scale is of the unrotated tensor");
-        if (spec.source === "fprop") fail(gemm, side, 'a delayed scale is of the value, not of source "fprop"');
-        if (!Number.isInteger(historyLength) || historyLength < 1)
-          fail(gemm, side, `historyLength must be an integer of 1 or more; got ${historyLength}`);
-        if (!Number.isInteger(margin)) fail(gemm, side, `margin must be an integer; got ${margin}`);
-        const other = delayedOperand(precision, tensorAt[gemm][side])!;
-        if (JSON.stringify([spec.element, spec.scale]) !== JSON.stringify([other.element, other.scale]))
-          fail(
-            gemm,
-            side,
-            `${tensorAt[gemm][side]} has one delayed scale, so its operands must have one element and one history`,
-          );
+          fail('source "fprop" belongs to what fprop read: x in wgrad, W in dgrad');
+        if (precision.fprop.rotation !== "none") fail('source "fprop" needs an unrotated fprop');
       }
       if (spec.scale.type !== "e4m3") continue;
       const { gain = 1, bound = 448, fourOverSix } = spec.scale;
-      if (!(gain > 0 && gain <= 2)) fail(gemm, side, `gain must be above 0 and at most 2; got ${gain}`);
-      if (!(bound > 0 && bound <= 448))
-        fail(gemm, side, `bound must be above 0 and at most 448, E4M3's largest; got ${bound}`);
-      if (fourOverSix !== undefined && spec.element !== "e2m1")
-        fail(gemm, side, `fourOverSix is for e2m1; got ${spec.element}`);
+      if (!(gain > 0 && gain <= 2)) fail(`gain must be above 0 and at most 2; got ${gain}`);
+      if (!(bound > 0 && bound <= 448)) fail(`bound must be above 0 and at most 448, E4M3's largest; got ${bound}`);
+      if (fourOverSix !== undefined && spec.element !== "e2m1") fail(`fourOverSix is for e2m1; got ${spec.element}`);
     }
   }
 }

@@ -3,6 +3,7 @@
  * same way, from operands.
  */
 import type {
+  DelayedScale,
   E4m3Scale,
   E8m0Scale,
   LinearPrecision,
@@ -157,6 +158,24 @@ export const fp8CurrentDefaults: Fp8Switches = { hybrid: true, powerOfTwo: false
 export function fp8CurrentScaling(switches: Partial<Fp8Switches> = {}): LinearPrecision {
   const { hybrid, powerOfTwo } = { ...fp8CurrentDefaults, ...switches };
   const scale = { type: "fp32", powerOfTwo } as const;
+  const operand = { element: "e4m3", rounding: "nearest", block: "tensor", scale } as const;
+  return threeOperands(operand, operand, hybrid ? { ...operand, element: "e5m2" } : operand);
+}
+
+/** Delayed scaling's switches: E5M2 gradients, and how scales follow from the steps before. */
+export interface Fp8DelayedSwitches extends Pick<Fp8Switches, "hybrid">, Omit<DelayedScale, "type"> {}
+
+export const fp8DelayedDefaults: Fp8DelayedSwitches = {
+  hybrid: true,
+  historyLength: 1024,
+  algorithm: "max",
+  margin: 0,
+};
+
+/** FP8 with one float32 scale a tensor, from its maxima in the steps before. */
+export function fp8DelayedScaling(switches: Partial<Fp8DelayedSwitches> = {}): LinearPrecision {
+  const { hybrid, ...delay } = { ...fp8DelayedDefaults, ...switches };
+  const scale = { type: "delayed", ...delay } as const;
   const operand = { element: "e4m3", rounding: "nearest", block: "tensor", scale } as const;
   return threeOperands(operand, operand, hybrid ? { ...operand, element: "e5m2" } : operand);
 }
