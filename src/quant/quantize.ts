@@ -3,7 +3,7 @@
  * Scales come from scales.ts; elements are x · e rounded to the format, and x ≈ element · stored scale · outer scale.
  */
 import { ShapeError } from "../base/errors.ts";
-import { full, showSpec, type Tensor } from "../core/index.ts";
+import { full, showSpec, type Tensor, where } from "../core/index.ts";
 import { type DrawStream, randomBits16 } from "../core/random.ts";
 import {
   type BlockSize,
@@ -186,5 +186,11 @@ export function dequantize(quantized: Quantized, { element, scale }: QuantizedOp
 function outerDecode(scales: Tensor, amax: Tensor, scale: E4m3Scale, format: NarrowFormat): Tensor {
   // One maximum a row of blocks: the dim of `scales` that has as many.
   const rows = amax.rank === 1 && scales.shape[0] === amax.shape[0] ? amax.reshape([-1, 1]) : amax;
-  return scales.mul(rows).mul(1 / codeRange(scale, format));
+  // A scale times a large maximum would overflow, though what is decoded does not: those are taken 2^-12 times, exactly.
+  const isLarge = rows.gt(2 ** 100);
+  const either = (large: number) => where(isLarge, full(rows.shape, large, "float32"), full(rows.shape, 1, "float32"));
+  return scales
+    .mul(rows.mul(either(2 ** -12)))
+    .mul(1 / codeRange(scale, format))
+    .mul(either(2 ** 12));
 }
