@@ -196,6 +196,15 @@ export function encodeArray(dtype: DType, values: ArrayLike<number>, rounding: R
   return codes;
 }
 
+/** The function that gives the code of a float32 value in a narrow dtype; take it once for a loop. */
+export function encoderOf(dtype: DType, rounding: Rounding): (x: number) => number {
+  const encodeOne = encoder(dtype, rounding);
+  return (x) => {
+    scratch[0] = x;
+    return encodeOne(scratchBits[0]!);
+  };
+}
+
 /** One value as a code of a narrow dtype; see `encodeArray`. */
 export function encode(dtype: DType, value: number, rounding: Rounding = "rne"): number {
   return Number(encodeArray(dtype, [value], rounding)[0]);
