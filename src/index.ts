@@ -15,11 +15,24 @@ export {
   whileLoop,
 } from "./autodiff/index.ts";
 export { HalfbyteError, PjrtError, ShapeError, UserError } from "./base/errors.ts";
+export {
+  type WeightFormat,
+  type WeightFormatName,
+  weightFormats,
+} from "./checkpoint/compressedTensors.ts";
+export { type DecompressedModel, decompressModel } from "./checkpoint/decompressModel.ts";
 export type { HfLlama } from "./checkpoint/hfLlama.ts";
 export { loadHfLlama } from "./checkpoint/hfLlama.ts";
 export { loadParameters, type StartingParameters } from "./checkpoint/loadParameters.ts";
+export {
+  type QuantizedModel,
+  type QuantizeModelOptions,
+  quantizeModel,
+  type TensorError,
+} from "./checkpoint/quantizeModel.ts";
 export type { LazyArray, SafetensorsFile } from "./checkpoint/safetensors.ts";
 export { openSafetensors, writeSafetensors } from "./checkpoint/safetensors.ts";
+export type { WrittenModel } from "./checkpoint/writeModelFiles.ts";
 export { type Config, type PartialSettings, resolve, type Settings } from "./config/index.ts";
 export type { ResolveOptions } from "./config/resolve.ts";
 export {
@@ -175,7 +188,8 @@ export type { InstallRecord, Plugin } from "./pjrt/plugin.ts";
 export type { PresetName } from "./presets/index.ts";
 export { type Preset, presets, type UserPreset } from "./presets/index.ts";
 export type { BlockSize } from "./quant/blocks.ts";
-export type { ElementName } from "./quant/formats.ts";
+export { fromCodes, fromExponents, packPairs, toCodes, toExponents, unpackPairs } from "./quant/codes.ts";
+export { type ElementName, e2m1, e4m3, e5m2, type NarrowFormat } from "./quant/formats.ts";
 export type {
   GemmName,
   GemmSpec,
@@ -223,6 +237,15 @@ export type {
 } from "./quant/precision.ts";
 export type { PartScales } from "./quant/quantize.ts";
 export type { RotationMatrix } from "./quant/rotation.ts";
+export type { QuantizationError, WeightStorage } from "./quant/storedWeights.ts";
+export {
+  swizzleBytes,
+  swizzledOffset,
+  swizzledSize,
+  swizzleScales,
+  unswizzleBytes,
+  unswizzleScales,
+} from "./quant/swizzle.ts";
 export type { Pairs } from "./sharding/collectives.ts";
 export {
   allGather,

@@ -23,22 +23,29 @@ export type FileRecord = z.infer<typeof manifestSchema>["files"][string];
 const temporaryName = (folder: string) => join(dirname(folder), `.${basename(folder)}.tmp-${process.pid}`);
 const temporaryPattern = /^\..+\.(tmp|old)-(\d+)$/;
 
-/**
- * Fills a folder by `fill`, which gets the temporary folder and returns what it wrote, and puts it in place. A folder of
- * that name is replaced. Where anything fails nothing has changed.
- */
+/** `writeFolder` with a manifest: `fill` returns what it wrote. */
 export async function writeWholeFolder(
   folder: string,
   fill: (folder: string) => Promise<Readonly<Record<string, FileRecord>>>,
 ): Promise<void> {
+  await writeFolder(folder, async (temporary) => {
+    const files = await fill(temporary);
+    await writeJson(join(temporary, manifestName), { format: 1, files });
+  });
+}
+
+/**
+ * Fills a folder by `fill`, which gets the temporary folder, and puts it in place. A folder of that name is replaced. Where
+ * anything fails nothing has changed.
+ */
+export async function writeFolder(folder: string, fill: (folder: string) => Promise<void>): Promise<void> {
   const temporary = temporaryName(folder);
   const parent = dirname(folder);
   await mkdir(parent, { recursive: true });
   try {
     await rm(temporary, { recursive: true, force: true });
     await mkdir(temporary);
-    const files = await fill(temporary);
-    await writeJson(join(temporary, manifestName), { format: 1, files });
+    await fill(temporary);
     await flush(temporary);
     // Renaming onto a folder is not possible. If the process dies in between, both are there under other names.
     const old = `${parent}/.${basename(folder)}.old-${process.pid}`;

@@ -51,6 +51,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./tokenizer.ts")).command,
   },
   {
+    name: "quantize",
+    summary: "turn a model's weights into NVFP4, MXFP4, MXFP8 or FP8 for inference, or back",
+    load: async () => (await import("./quantize.ts")).command,
+  },
+  {
     name: "inspect",
     summary: "show a training step at each stage, with FLOPs, bytes and formats",
     load: async () => (await import("./inspect.ts")).command,

@@ -43,7 +43,7 @@ describe.each(Object.entries(storages))("%s", (preset, storage) => {
     const largest = Math.max(...Array.from(exact, Math.abs));
     expect(Math.abs(error.maxAbsError - off)).toBeLessThanOrEqual(largest * 2 ** -8);
     expect(error.squares).toBeCloseTo(
-      exact.reduce((sum, value) => sum + value * value, 0),
+      Array.from(exact, (value) => value * value).reduce((a, b) => a + b),
       6,
     );
   });

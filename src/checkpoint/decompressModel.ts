@@ -1,0 +1,63 @@
+/** Plain bfloat16 weights from a model of quantized ones, a tensor at a time. */
+import { byteLength, hostArray, type Spec } from "../core/index.ts";
+import { decodeWeight } from "../quant/storedWeights.ts";
+import { type ModelFiles, openModelFiles } from "./modelFiles.ts";
+import { findQuantizedWeights, isSidePart, type QuantizedWeight } from "./quantizedWeights.ts";
+import type { LazyArray } from "./safetensors.ts";
+import { refuseExisting, type WrittenModel, writeModelFiles } from "./writeModelFiles.ts";
+
+export interface DecompressedModel extends WrittenModel {
+  /** Names of the weights that were decoded. */
+  readonly tensors: readonly string[];
+  readonly bytesBefore: number;
+}
+
+/**
+ * Writes `output`, a folder, from a file or folder in the layout of compressed-tensors or ModelOpt.
+ * @param onProgress called with the weights done and their number @throws to stop
+ */
+export async function decompressModel(
+  path: string,
+  output: string,
+  onProgress?: (done: number, of: number) => void,
+): Promise<DecompressedModel> {
+  refuseExisting(output);
+  const model = await openModelFiles(path);
+  try {
+    const found = findQuantizedWeights(model);
+    const byName = new Map(found.map((weight) => [weight.name, weight]));
+    let done = 0;
+    const decoded = ({ module, shape, load }: QuantizedWeight): [string, LazyArray] => {
+      const spec: Spec = { shape, dtype: "bfloat16" };
+      return [
+        `${module}.weight`,
+        {
+          ...spec,
+          load: async () => {
+            const array = hostArray(shape, "bfloat16", decodeWeight(await load()));
+            onProgress?.(++done, found.length);
+            return array;
+          },
+        },
+      ];
+    };
+    const written = await writeModelFiles(model, output, {
+      entries: (file) =>
+        [...file.tensors].flatMap(([name, spec]): [string, LazyArray][] => {
+          const weight = byName.get(name);
+          if (weight !== undefined) return [decoded(weight)];
+          return isSidePart(name) ? [] : [[name, { ...spec, load: () => file.read(name) }]];
+        }),
+      config: plainConfig(model.config),
+      without: ["hf_quant_config.json"],
+    });
+    const bytesBefore = [...model.specs.values()].reduce((sum, spec) => sum + byteLength(spec), 0);
+    return { ...written, tensors: found.map(({ module }) => `${module}.weight`), bytesBefore };
+  } finally {
+    await model.close();
+  }
+}
+
+function plainConfig({ quantization_config: _, ...config }: ModelFiles["config"]): Readonly<Record<string, unknown>> {
+  return config;
+}

@@ -1,0 +1,118 @@
+/** A model's weights as files: one safetensors file, or a Hugging Face folder with one or with shards and their index. */
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { basename, join } from "node:path";
+import { z } from "zod";
+import { UserError } from "../base/errors.ts";
+import type { HostArray, Spec } from "../core/index.ts";
+import { openSafetensors, type SafetensorsFile } from "./safetensors.ts";
+
+/** Open weights. `close()` them; they hold file descriptors. */
+export interface ModelFiles {
+  /** As it was given. */
+  readonly path: string;
+  readonly files: readonly SafetensorsFile[];
+  /** Shape and dtype of each tensor. */
+  readonly specs: ReadonlyMap<string, Spec>;
+  /** config.json; empty for a single file. */
+  readonly config: Readonly<Record<string, unknown>>;
+  read(name: string): Promise<HostArray>;
+  close(): Promise<void>;
+}
+
+export const indexName = "model.safetensors.index.json";
+const indexSchema = z.looseObject({
+  metadata: z.looseObject({}).optional(),
+  weight_map: z.record(z.string(), z.string().regex(/^[^/\\]+$/)),
+});
+
+/**
+ * Opens a `.safetensors` file or a folder, and checks every header and that the index tells the truth.
+ * @throws UserError where a file or tensor is missing or malformed
+ */
+export async function openModelFiles(path: string): Promise<ModelFiles> {
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (stat === undefined) throw new UserError("E_CHECKPOINT", `${path}: there is no such file or folder`);
+  const files: SafetensorsFile[] = [];
+  const close = async () => {
+    await Promise.all(files.map((file) => file.close()));
+  };
+  try {
+    const folder = stat.isDirectory();
+    const index = folder ? readIndex(path) : undefined;
+    const names = folder ? weightFiles(index) : [""];
+    for (const name of names) files.push(await openSafetensors(join(path, name)));
+    const home = homesOf(files);
+    if (index !== undefined) checkIndex(path, index.weight_map, home);
+    return {
+      path,
+      files,
+      specs: new Map([...home].map(([name, file]) => [name, file.tensors.get(name)!])),
+      config: folder ? readConfig(path) : {},
+      read: async (name) => (home.get(name) ?? files[0]!).read(name),
+      close,
+    };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+type Index = z.infer<typeof indexSchema>;
+
+/** The index of a folder of shards; undefined where it has none. @throws UserError */
+export function readIndex(folder: string): Index | undefined {
+  const path = join(folder, indexName);
+  if (!existsSync(path)) return undefined;
+  const parsed = indexSchema.safeParse(readJson(path));
+  if (!parsed.success) throw new UserError("E_CHECKPOINT", `${path}: no weight_map of file names`);
+  return parsed.data;
+}
+
+const weightFiles = (index: Index | undefined): readonly string[] =>
+  index === undefined ? ["model.safetensors"] : [...new Set(Object.values(index.weight_map))].sort();
+
+/** @throws UserError where two files have a tensor of one name */
+function homesOf(files: readonly SafetensorsFile[]): Map<string, SafetensorsFile> {
+  const home = new Map<string, SafetensorsFile>();
+  for (const file of files) {
+    for (const name of file.tensors.keys()) {
+      const other = home.get(name);
+      if (other !== undefined)
+        throw new UserError("E_CHECKPOINT", `"${name}" is both in ${other.path} and in ${file.path}`);
+      home.set(name, file);
+    }
+  }
+  return home;
+}
+
+function checkIndex(
+  folder: string,
+  map: Readonly<Record<string, string>>,
+  home: ReadonlyMap<string, SafetensorsFile>,
+): void {
+  const missing = Object.entries(map).filter(([name, file]) => {
+    const found = home.get(name);
+    return found === undefined || basename(found.path) !== file;
+  });
+  if (missing.length === 0) return;
+  const list = missing.slice(0, 5).map(([name, file]) => `"${name}" in ${file}`);
+  const more = missing.length > 5 ? ` and ${missing.length - 5} more` : "";
+  throw new UserError("E_CHECKPOINT", `${join(folder, indexName)} names what is not there: ${list.join(", ")}${more}`);
+}
+
+function readConfig(folder: string): Readonly<Record<string, unknown>> {
+  const path = join(folder, "config.json");
+  if (!existsSync(path)) return {};
+  const json = readJson(path);
+  if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as Record<string, unknown>;
+  throw new UserError("E_HF_CONFIG", `${path}: it must be an object`);
+}
+
+/** @throws UserError */
+export function readJson(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, "utf8"));
+  } catch (error) {
+    throw new UserError("E_CHECKPOINT", `${path}: not readable as JSON (${(error as Error).message})`);
+  }
+}

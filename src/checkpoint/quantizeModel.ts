@@ -1,0 +1,208 @@
+/**
+ * A model's linear weights quantized for inference, file by file and tensor by tensor: memory holds one weight at a time.
+ * Each is read twice: first all of them for their largest magnitudes and to see that they are finite, then to be written.
+ */
+import { refuseMistakes, UserError } from "../base/errors.ts";
+import { namePattern } from "../base/namePattern.ts";
+import { nearest } from "../base/nearest.ts";
+import { decodeArray } from "../core/codecs.ts";
+import { byteLength, type HostArray, type Spec, showSpec } from "../core/index.ts";
+import {
+  type EncodedWeight,
+  encodeWeight,
+  floatScalesOf,
+  type QuantizationError,
+  quantizableDTypes,
+} from "../quant/storedWeights.ts";
+import { quantizationConfig, type WeightFormat, weightTensor, weightTensors } from "./compressedTensors.ts";
+import { type ModelFiles, openModelFiles } from "./modelFiles.ts";
+import type { LazyArray } from "./safetensors.ts";
+import { notFiniteAt } from "./trainingCheckpoint.ts";
+import { refuseExisting, type WrittenModel, writeModelFiles } from "./writeModelFiles.ts";
+
+/** What becomes of a model. */
+export interface QuantizeModelOptions {
+  readonly format: WeightFormat;
+  /** Patterns of modules that stay as they are. */
+  readonly ignore?: readonly string[];
+  /** The largest magnitude of the inputs: of all modules, or by module. Needed where a format fixes inputs' scales. */
+  readonly inputAmax?: number | Readonly<Record<string, number>>;
+  /** Called often, with what is done of all weights, counted twice since they are read twice. @throws to stop */
+  readonly onProgress?: (doneBytes: number, ofBytes: number) => void;
+}
+
+/** What rounding did to one tensor. */
+export interface TensorError extends QuantizationError {
+  readonly name: string;
+  readonly shape: readonly number[];
+}
+
+export interface QuantizedModel extends WrittenModel {
+  /** Of each quantized weight, in the order they were written. */
+  readonly tensors: readonly TensorError[];
+  /** Bytes of the tensors before. */
+  readonly bytesBefore: number;
+  /** Modules that were left as they are because of a pattern, or because they choose experts. */
+  readonly ignored: readonly string[];
+}
+
+/** Modules that are no linear layers, or that no format is used for: by the last part of their name. */
+const neverQuantized = /^(embed_tokens|lm_head|wte|wpe|tok_embeddings|word_embeddings|position_embeddings)$|norm|^ln_/;
+/** Linear layers that choose experts; a small error there changes which. */
+const routers = /^(gate|router)$/;
+
+const lastPart = (module: string): string => module.slice(module.lastIndexOf(".") + 1);
+const moduleOf = (name: string): string => name.slice(0, -".weight".length);
+
+/**
+ * Writes `output`, a folder, from a safetensors file or a model folder. @throws UserError before anything is written: where
+ * a weight has a NaN or an infinity, or a size that blocks do not divide
+ */
+export async function quantizeModel(
+  path: string,
+  output: string,
+  options: QuantizeModelOptions,
+): Promise<QuantizedModel> {
+  refuseExisting(output);
+  const model = await openModelFiles(path);
+  try {
+    return await quantizeOpened(model, output, options);
+  } finally {
+    await model.close();
+  }
+}
+
+async function quantizeOpened(
+  model: ModelFiles,
+  output: string,
+  { format, ignore = [], inputAmax, onProgress }: QuantizeModelOptions,
+): Promise<QuantizedModel> {
+  const { weights, ignored } = chooseWeights(model, ignore);
+  checkWeights(weights, format);
+  const amaxOf = inputsOf(weights, format, inputAmax);
+  const all = [...weights.values()].reduce((sum, spec) => sum + 2 * byteLength(spec), 0);
+  let done = 0;
+  const read = async (name: string): Promise<HostArray> => {
+    const array = await model.read(name);
+    done += byteLength(array);
+    onProgress?.(done, all);
+    return array;
+  };
+
+  const floats = new Map<string, Float32Array>();
+  for (const name of weights.keys()) {
+    const w = await read(name);
+    floats.set(name, floatScalesOf(w, format.storage) ?? refuseNotFinite(name, w));
+  }
+
+  const tensors: TensorError[] = [];
+  // Codes and scales of a weight are written one after the other.
+  let last: { readonly name: string; readonly encoded: EncodedWeight } | undefined;
+  const encode = async (name: string): Promise<EncodedWeight> => {
+    if (last?.name === name) return last.encoded;
+    last = undefined;
+    const w = await read(name);
+    const encoded = encodeWeight(w, format.storage, floats.get(name)!);
+    tensors.push({ name, shape: w.shape, ...encoded.error });
+    last = { name, encoded };
+    return encoded;
+  };
+  const replacing = (name: string, spec: Spec): [string, LazyArray][] => {
+    const parts = {
+      floats: floats.get(name)!,
+      inputAmax: amaxOf(moduleOf(name)),
+      encoded: () => encode(name),
+      dtype: spec.dtype,
+    };
+    return [...weightTensors(format, spec)].map(([part, stored]) => [
+      `${moduleOf(name)}.${part}`,
+      { ...stored, load: () => weightTensor(part, stored, parts) },
+    ]);
+  };
+  const written = await writeModelFiles(model, output, {
+    entries: (file) =>
+      [...file.tensors].flatMap(([name, spec]): [string, LazyArray][] =>
+        weights.has(name) ? replacing(name, spec) : [[name, { ...spec, load: () => file.read(name) }]],
+      ),
+    config: { ...model.config, quantization_config: quantizationConfig(format, ignored) },
+  });
+  const bytesBefore = [...model.specs.values()].reduce((sum, spec) => sum + byteLength(spec), 0);
+  return { ...written, tensors, bytesBefore, ignored };
+}
+
+/** The weights of linear layers, in the order of the files. @throws UserError */
+function chooseWeights(
+  { path, specs, config }: ModelFiles,
+  patterns: readonly string[],
+): { readonly weights: ReadonlyMap<string, Spec>; readonly ignored: readonly string[] } {
+  const quantized = [...specs.keys()].find((name) => /\.(weight_packed|weight_scale(_\w+)?)$/.test(name));
+  if (quantized !== undefined || config.quantization_config != null) {
+    const why = quantized === undefined ? "config.json has a quantization_config" : `it has "${quantized}"`;
+    throw new UserError("E_QUANTIZED", `${path} is quantized already (${why}): to=bf16 makes plain weights of it`);
+  }
+  const linear = [...specs].filter(
+    ([name, { shape }]) =>
+      name.endsWith(".weight") && shape.length === 2 && !neverQuantized.test(lastPart(moduleOf(name))),
+  );
+  const modules = linear.map(([name]) => moduleOf(name));
+  for (const pattern of patterns) {
+    if (modules.some((module) => namePattern(pattern).test(module))) continue;
+    const near = nearest(pattern, modules) ?? modules[0];
+    throw new UserError(
+      "E_IGNORE",
+      `ignore=${pattern} is no linear module's name or pattern (* is any text)${near ? `; there is ${near}` : ""}`,
+    );
+  }
+  const isIgnored = (module: string) =>
+    routers.test(lastPart(module)) || patterns.some((pattern) => namePattern(pattern).test(module));
+  const weights = new Map(linear.filter(([name]) => !isIgnored(moduleOf(name))));
+  if (weights.size === 0) {
+    throw new UserError("E_CHECKPOINT", `${path} has no weights to quantize among its ${specs.size} tensors`);
+  }
+  return { weights, ignored: modules.filter(isIgnored) };
+}
+
+/** @throws UserError naming every weight that the format can't hold */
+function checkWeights(weights: ReadonlyMap<string, Spec>, { storage }: WeightFormat): void {
+  const mistakes = [...weights].flatMap(([name, spec]) => {
+    if (!quantizableDTypes.includes(spec.dtype)) {
+      const known = quantizableDTypes.join(", ");
+      return new UserError("E_CHECKPOINT", `"${name}" is ${showSpec(spec)}; weights must be one of ${known}`);
+    }
+    const inner = spec.shape[1]!;
+    const multiple = storage.scale === "float" ? 1 : storage.group;
+    if (inner % multiple === 0) return [];
+    return new UserError(
+      "E_GROUP",
+      `"${name}" is ${showSpec(spec)}: dim 1 (in) of ${inner} must be a multiple of ${multiple}; leave it as it is with ignore=${moduleOf(name)}`,
+    );
+  });
+  refuseMistakes(mistakes, "weights can't be quantized");
+}
+
+/** The largest magnitude of a module's inputs, where the format needs one. @throws UserError where it isn't known */
+function inputsOf(
+  weights: ReadonlyMap<string, Spec>,
+  { fixedInputs }: WeightFormat,
+  given: QuantizeModelOptions["inputAmax"],
+): (module: string) => number | undefined {
+  if (!fixedInputs || typeof given !== "object") return () => (fixedInputs ? (given as number) : undefined);
+  const modules = [...weights.keys()].map(moduleOf);
+  const missing = modules.filter((module) => !Object.hasOwn(given, module));
+  if (missing.length > 0) {
+    throw new UserError(
+      "E_INPUT_AMAX",
+      `input_amax has nothing for ${missing.length} of ${modules.length} modules, the first is "${missing[0]}"`,
+    );
+  }
+  return (module) => given[module];
+}
+
+function refuseNotFinite(name: string, w: HostArray): never {
+  const values = decodeArray(w.dtype, w.data) as Float32Array;
+  const index = notFiniteAt(values);
+  throw new UserError(
+    "E_NOT_FINITE_WEIGHT",
+    `"${name}": value ${index} is ${values[index]}; weights must be finite to be quantized`,
+  );
+}

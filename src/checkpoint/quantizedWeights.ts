@@ -1,0 +1,151 @@
+/**
+ * Quantized weights in a model's files, found by the names and dtypes of their tensors, in the layouts of compressed-tensors
+ * (compressedTensors.ts) and of NVIDIA's ModelOpt, whose tensor scale is the reciprocal of the other's:
+ *
+ *     compressed-tensors   weight_packed U8, weight_scale F8_E4M3, weight_global_scale   code · (scale / global)
+ *     ModelOpt             weight U8,        weight_scale F8_E4M3, weight_scale_2        code · (scale · scale_2)
+ *     both                 weight_packed or weight, weight_scale U8 (E8M0)               code · scale
+ *     both                 weight F8_E4M3, weight_scale float: [] or [1], [out] or [out, 1], blocks      code · scale
+ */
+import { UserError } from "../base/errors.ts";
+import { decodeArray } from "../core/codecs.ts";
+import { type HostArray, isFloat, type Spec, showSpec } from "../core/index.ts";
+import type { DecodableWeight } from "../quant/storedWeights.ts";
+import type { ModelFiles } from "./modelFiles.ts";
+
+/** A weight that is stored in parts. */
+export interface QuantizedWeight {
+  /** Of the tensor with the codes. */
+  readonly name: string;
+  readonly module: string;
+  /** Of the weight, [out, in]. */
+  readonly shape: readonly [number, number];
+  load(): Promise<DecodableWeight>;
+}
+
+/** Parts of a module that its weight is decoded from, or that only programs computing in the format need. */
+const sideParts = /\.(weight_scale(_2)?|weight_global_scale|input_scale|input_global_scale|[kv]_scale)$/;
+
+/** Parts of layouts that are not read here; without them a weight would be decoded wrongly. */
+const unknownParts = /\.(weight_zero_point|weight_g_idx|weight_shape|weight_scale_inv|pre_quant_scale|qweight|qzeros)$/;
+
+export const isSidePart = (name: string): boolean => sideParts.test(name);
+
+/** All quantized weights of a model. @throws UserError where one is in a layout that is not read here */
+export function findQuantizedWeights(model: ModelFiles): readonly QuantizedWeight[] {
+  const { path, specs } = model;
+  const unknown = [...specs.keys()].find((name) => unknownParts.test(name));
+  if (unknown !== undefined)
+    return refuse(path, `"${unknown}" belongs to a layout that is not read (those of NVFP4, MXFP4, MXFP8 and FP8 are)`);
+  const transforms = (model.config.quantization_config as { transform_config?: object } | undefined)?.transform_config;
+  if (transforms !== undefined && transforms !== null && Object.keys(transforms).length > 0)
+    return refuse(path, "its weights are rotated (transform_config), which is not undone here");
+  const found = [...specs].flatMap(([name, spec]) => {
+    const [, module, part] = /^(.+)\.(weight|weight_packed)$/.exec(name) ?? [];
+    if (module === undefined) return [];
+    const scale = specs.get(`${module}.weight_scale`);
+    if (scale !== undefined) return [layoutOf(model, { name, module, codes: spec, scale })];
+    if (part === "weight_packed" || !isFloat(spec.dtype) || spec.dtype.startsWith("float8"))
+      return refuse(path, `"${name}" is ${showSpec(spec)} without a weight_scale`);
+    return [];
+  });
+  if (found.length === 0) refuse(path, `none of its ${specs.size} tensors is a quantized weight`);
+  return found;
+}
+
+function refuse(path: string, what: string): never {
+  throw new UserError("E_QUANTIZED", `${path}: ${what}`);
+}
+
+interface Place {
+  readonly name: string;
+  readonly module: string;
+  readonly codes: Spec;
+  readonly scale: Spec;
+}
+
+function layoutOf(model: ModelFiles, { name, module, codes, scale }: Place): QuantizedWeight {
+  const element = codes.dtype === "uint8" ? "e2m1" : codes.dtype === "float8_e4m3fn" ? "e4m3" : undefined;
+  const [out, columns] = codes.shape;
+  if (element === undefined || out === undefined || columns === undefined || codes.shape.length !== 2)
+    return refuse(model.path, `"${name}" is ${showSpec(codes)}; codes are a matrix of U8 (FP4) or F8_E4M3`);
+  const shape = [out, element === "e2m1" ? 2 * columns : columns] as const;
+  const factors = factorsOf(model, { module, scale, element });
+  const block = blockOf(model, scale, shape, `${module}.weight_scale`);
+  return {
+    name,
+    module,
+    shape,
+    load: async () => ({
+      element,
+      shape,
+      block,
+      codes: (await model.read(name)).data as Uint8Array,
+      factors: await factors(),
+    }),
+  };
+}
+
+/** How to get the float32 factors of a weight's blocks. */
+function factorsOf(
+  model: ModelFiles,
+  { module, scale, element }: { module: string; scale: Spec; element: "e2m1" | "e4m3" },
+): () => Promise<Float32Array> {
+  const stored = (part: string) => model.read(`${module}.${part}`);
+  const values = ({ dtype, data }: HostArray) => Float32Array.from(decodeArray(dtype, data));
+  if (scale.dtype === "uint8" || scale.dtype === "float8_e8m0fnu")
+    return async () => values({ ...(await stored("weight_scale")), dtype: "float8_e8m0fnu" });
+  if (element === "e4m3" && isFloat(scale.dtype)) return async () => values(await stored("weight_scale"));
+  const has = (part: string) => model.specs.has(`${module}.${part}`);
+  const outer = has("weight_global_scale")
+    ? "weight_global_scale"
+    : has("weight_scale_2")
+      ? "weight_scale_2"
+      : undefined;
+  if (scale.dtype !== "float8_e4m3fn" || outer === undefined) {
+    return refuse(
+      model.path,
+      `"${module}.weight_scale" is ${showSpec(scale)} and there is no weight_global_scale or weight_scale_2`,
+    );
+  }
+  return async () => {
+    const [factor] = values(await stored(outer)) as unknown as [number];
+    const scales = values(await stored("weight_scale"));
+    return outer === "weight_scale_2" ? scales.map((s) => s * factor) : scales.map((s) => s / factor);
+  };
+}
+
+/** What shares a scale, from the shapes of the scales and of the weight. */
+function blockOf(
+  { path, config }: ModelFiles,
+  { shape: scales, dtype }: Spec,
+  [out, inner]: readonly [number, number],
+  name: string,
+): DecodableWeight["block"] {
+  const count = scales.reduce((product, size) => product * size, 1);
+  if (count === 1) return { rows: out, columns: inner };
+  if (scales.length === 1 && count === out) return { rows: 1, columns: inner };
+  // ModelOpt keeps the dims inside blocks, of size 1: [out blocks, 1, in blocks, 1].
+  const [down = 0, across = 0] = scales.length === 4 ? [scales[0], scales[2]] : scales;
+  if (down === out && across > 0 && down * across === count && inner % across === 0) {
+    return { rows: 1, columns: inner / across };
+  }
+  const [rows, columns] = blockStructure(config);
+  if (down * across === count && Math.ceil(out / rows) === down && Math.ceil(inner / columns) === across) {
+    return { rows, columns };
+  }
+  return refuse(
+    path,
+    `"${name}" is ${showSpec({ shape: scales, dtype })}, which does not fit a weight of [${out},${inner}]`,
+  );
+}
+
+/** Of FP8 in blocks: as the configuration says, else 128 × 128. */
+function blockStructure(config: ModelFiles["config"]): readonly [number, number] {
+  const { config_groups: groups } = (config.quantization_config ?? {}) as { config_groups?: Record<string, unknown> };
+  const [group] = Object.values(groups ?? {}) as { weights?: { block_structure?: unknown } }[];
+  const structure = group?.weights?.block_structure;
+  if (Array.isArray(structure) && structure.length === 2 && structure.every((n) => Number.isInteger(n) && n > 0))
+    return structure as unknown as [number, number];
+  return [128, 128];
+}

@@ -1,0 +1,79 @@
+/** Model folders made from others: the same shards with other tensors, and copies of what goes along. */
+import { constants, existsSync, statSync } from "node:fs";
+import { copyFile, readdir } from "node:fs/promises";
+import { basename, extname, join } from "node:path";
+import { UserError } from "../base/errors.ts";
+import { byteLength, type HostArray } from "../core/index.ts";
+import { indexName, type ModelFiles, readIndex } from "./modelFiles.ts";
+import { type LazyArray, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
+import { writeFolder, writeJson } from "./wholeFolder.ts";
+
+export interface ModelToWrite {
+  /** What becomes of each file of the source. */
+  readonly entries: (file: SafetensorsFile) => readonly (readonly [string, HostArray | LazyArray])[];
+  readonly config: Readonly<Record<string, unknown>>;
+  /** Files of the source's folder that don't hold for the new one. */
+  readonly without?: readonly string[];
+}
+
+/** Weights in other containers: they would go on saying what the model was. */
+const otherWeights = [".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx", ".ot"];
+
+/** What was written. */
+export interface WrittenModel {
+  /** Bytes of the safetensors files. */
+  readonly bytes: number;
+  /** Files of the source's folder that were copied. */
+  readonly copied: readonly string[];
+}
+
+/**
+ * Writes a model folder from an open one, a tensor at a time: the same shards under the same names, an index, config.json,
+ * and copies of the other files (tokenizer and the like). It is whole or not there.
+ * @throws UserError (E_OUTPUT) where something of that name exists
+ */
+export async function writeModelFiles(source: ModelFiles, output: string, model: ModelToWrite): Promise<WrittenModel> {
+  refuseExisting(output);
+  const fromFolder = statSync(source.path).isDirectory();
+  const sharded = fromFolder && existsSync(join(source.path, indexName));
+  let bytes = 0;
+  let copied: string[] = [];
+  await writeFolder(output, async (folder) => {
+    const weight_map: Record<string, string> = {};
+    let total_size = 0;
+    for (const file of source.files) {
+      const name = sharded ? basename(file.path) : "model.safetensors";
+      const entries = model.entries(file);
+      const written = await writeSafetensors(join(folder, name), entries, file.metadata);
+      bytes += written.bytes;
+      for (const [tensor, spec] of entries) {
+        weight_map[tensor] = name;
+        total_size += byteLength(spec);
+      }
+    }
+    if (sharded) {
+      const metadata = { ...readIndex(source.path)?.metadata, total_size };
+      await writeJson(join(folder, indexName), { metadata, weight_map });
+    }
+    if (Object.keys(model.config).length > 0) await writeJson(join(folder, "config.json"), model.config);
+    if (fromFolder) copied = await copyOthers(source.path, folder, model.without ?? []);
+  });
+  return { bytes, copied };
+}
+
+/** @throws UserError (E_OUTPUT) */
+export function refuseExisting(output: string): void {
+  if (!existsSync(output)) return;
+  throw new UserError("E_OUTPUT", `output=${output} exists already: choose another name, or remove it first`);
+}
+
+async function copyOthers(from: string, to: string, without: readonly string[]): Promise<string[]> {
+  const skipped = new Set(["config.json", indexName, ...without]);
+  const names = (await readdir(from, { withFileTypes: true }))
+    .filter((entry) => entry.isFile() || (entry.isSymbolicLink() && statSync(join(from, entry.name)).isFile()))
+    .map(({ name }) => name)
+    .filter((name) => !skipped.has(name) && ![".safetensors", ...otherWeights].includes(extname(name)))
+    .sort();
+  for (const name of names) await copyFile(join(from, name), join(to, name), constants.COPYFILE_FICLONE);
+  return names;
+}
