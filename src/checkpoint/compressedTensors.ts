@@ -96,6 +96,7 @@ export const weightFormats = {
   },
 } as const satisfies Readonly<Record<string, WeightFormat>>;
 
+/** A name of `weightFormats`. */
 export type WeightFormatName = keyof typeof weightFormats;
 
 /** The version of compressed-tensors whose configuration this is. */

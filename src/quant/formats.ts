@@ -4,6 +4,7 @@ import type { DType } from "../core/index.ts";
 /** Narrow formats by name. */
 export type ElementName = "e2m1" | "int4" | "e4m3" | "e5m2";
 
+/** A format of few bits: which values it has. */
 export interface NarrowFormat {
   readonly name: ElementName;
   /** The dtype whose codes these values have; absent where no dtype has them. */
