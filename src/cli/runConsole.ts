@@ -8,6 +8,7 @@ import {
   evalLine,
   eventLine,
   formatDuration,
+  numericsLine,
   type RunEvent,
   type StepRecord,
   stepLine,
@@ -72,9 +73,11 @@ export function eventText(event: Exclude<RunEvent, { type: "step" }>): string | 
     case "start":
       return startText(event);
     case "compile":
-      return `compiled ${event.program} in ${formatDuration(event.seconds)}${event.cached ? " (from the cache)" : ""}; ${memoryText(event.memory)}`;
+      return `compiled ${event.program} in ${formatDuration(event.seconds)}${event.cached ? " (from the cache)" : ""}; ${memoryText(event)}`;
     case "eval":
       return evalLine(event);
+    case "numerics":
+      return numericsLine(event);
     case "checkpoint":
       return `saved ${event.path} in ${formatDuration(event.seconds)}`;
     case "skip":
@@ -104,7 +107,9 @@ function startText({ parameters, flopsPerToken, peakFlopsPerSecond, precision = 
   ].join("\n");
 }
 
-function memoryText({ argumentBytes = 0, temporaryBytes = 0, generatedCodeBytes = 0 }: EventOf<"compile">["memory"]) {
+function memoryText({ program, memory }: EventOf<"compile">) {
+  const { argumentBytes = 0, temporaryBytes = 0, generatedCodeBytes = 0 } = memory;
+  if (program !== "train_step") return `it takes ${megabytes(temporaryBytes)} beside weights and batch while it runs`;
   const total = argumentBytes + temporaryBytes + generatedCodeBytes;
   return `a step takes ${megabytes(total)}: ${megabytes(argumentBytes)} of state and batch, ${megabytes(temporaryBytes)} temporary`;
 }

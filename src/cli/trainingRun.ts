@@ -102,6 +102,9 @@ export function planOf(config: Config): RunPlan {
     ...(run.evalSteps !== -1 && { evalSteps: run.evalSteps }),
     ...(enableCheckpointing && { checkpoints: { period, ...(keep !== -1 && { keep }) } }),
     seeds: { initWeights: run.initWeightsSeed, rounding: run.roundingSeed },
+    ...(run.telemetryPeriod > 0 && {
+      telemetry: { period: run.telemetryPeriod, gradientCosine: run.telemetryGradientCosine },
+    }),
     ...(run.profiler === "trace" && {
       profile: { skipSteps: run.skipFirstNStepsForProfiler, steps: run.profilerSteps },
     }),

@@ -110,6 +110,17 @@ export const effectRules: readonly EffectRule[] = [
     without: ({ profiler }) => (profiler === "" ? "profiler is empty: no step is traced" : undefined),
   },
   {
+    keys: ["telemetry_gradient_cosine"],
+    reads: ["telemetry_period", "quantization"],
+    only: "with a telemetry_period and a quantization that quantizes",
+    without: ({ telemetry_period, ...settings }) =>
+      telemetry_period === 0
+        ? "telemetry_period=0 measures no step"
+        : quantizes(settings)
+          ? undefined
+          : `quantization=${settings.quantization} computes the gradients of BF16`,
+  },
+  {
     keys: ["checkpoint_period", "max_num_checkpoints_to_keep"],
     reads: ["enable_checkpointing"],
     only: "with enable_checkpointing=true",

@@ -40,6 +40,8 @@ export const resumableKeys: readonly SettingKey[] = [
   "checkpoint_period",
   "max_num_checkpoints_to_keep",
   "max_skipped_steps",
+  "telemetry_period",
+  "telemetry_gradient_cosine",
   "profiler",
   "skip_first_n_steps_for_profiler",
   "profiler_steps",

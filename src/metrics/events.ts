@@ -16,6 +16,7 @@ import {
 import { dirname } from "node:path";
 import { HalfbyteError } from "../base/errors.ts";
 import type { RunSummary } from "./compare.ts";
+import type { NumericsRecord } from "./numerics.ts";
 import type { EvalRecord, StepRecord } from "./stepLine.ts";
 
 /** What happened, without its time. Fields beside these are kept. */
@@ -46,6 +47,8 @@ export type RunEvent =
     }
   | ({ readonly type: "step" } & StepRecord)
   | ({ readonly type: "eval" } & EvalRecord)
+  /** What quantization does to the tensors of a step. */
+  | ({ readonly type: "numerics" } & NumericsRecord)
   /** A step that changed nothing because something in it was not finite. */
   | {
       readonly type: "skip";
@@ -188,7 +191,7 @@ export function readEvents(path: string): EventsRead {
  * The events of one type that count, by step: a run that went on from a checkpoint repeats the steps after it, and the
  * last time is what the weights come from.
  */
-export function latestByStep<T extends "step" | "eval" | "sample">(
+export function latestByStep<T extends "step" | "eval" | "sample" | "numerics">(
   events: readonly Timed<RunEvent>[],
   type: T,
 ): Timed<EventOf<T>>[] {

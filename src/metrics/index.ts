@@ -17,6 +17,20 @@ export {
   type Timed,
 } from "./events.ts";
 export { type FollowOptions, followEvents } from "./followEvents.ts";
+export {
+  type GradientRecord,
+  type NumericsRecord,
+  notFiniteText,
+  numericsLine,
+  type SiteRecord,
+  type SiteStatistic,
+  type SiteTensor,
+  siteName,
+  siteStatistics,
+  siteTensors,
+  worstGradients,
+  worstSites,
+} from "./numerics.ts";
 export { type EvalRecord, evalLine, type StepRecord, stepLine, stepRecord } from "./stepLine.ts";
 export { type SvgChartOptions, svgChart } from "./svgChart.ts";
 export { type TerminalChartOptions, terminalAbilities, terminalChart } from "./terminalChart.ts";

@@ -26,6 +26,8 @@ export {
   type E4m3Scale,
   type E8m0Scale,
   type Fp32Scale,
+  firstQuantized,
+  formatName,
   type GemmName,
   type GemmSpec,
   gemmNames,
@@ -38,6 +40,7 @@ export {
   type OperandSpec,
   type PlainOperand,
   type QuantizedOperand,
+  type QuantizedPlace,
   type Rotation,
 } from "./precision.ts";
 export {

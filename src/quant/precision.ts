@@ -136,7 +136,7 @@ export function gemmFormat({ left, right }: GemmSpec): string {
 }
 
 /** The format by the name it is known by: the elements and their scales together. */
-function formatName({ element, scale }: QuantizedOperand): string {
+export function formatName({ element, scale }: QuantizedOperand): string {
   if (scale.type === "fp32" || scale.type === "delayed")
     return element === "e4m3" || element === "e5m2" ? "fp8" : element;
   const bits = element === "e4m3" || element === "e5m2" ? "fp8" : element === "e2m1" ? "fp4" : element;
@@ -163,6 +163,24 @@ export function operandsOf(precision: LinearPrecision, tensor: LinearTensor): Op
   return gemmNames.flatMap((gemm) =>
     (["left", "right"] as const).filter((side) => tensorAt[gemm][side] === tensor).map((side) => precision[gemm][side]),
   );
+}
+
+/** A place that reads a tensor quantized. */
+export interface QuantizedPlace {
+  readonly gemm: GemmName;
+  readonly operand: Side;
+  readonly spec: QuantizedOperand;
+}
+
+/** The first GEMM that reads the tensor quantized: what is told of the tensor is told of this copy. */
+export function firstQuantized(precision: LinearPrecision, tensor: LinearTensor): QuantizedPlace | undefined {
+  for (const gemm of gemmNames) {
+    for (const operand of ["left", "right"] as const) {
+      const spec = precision[gemm][operand];
+      if (tensorAt[gemm][operand] === tensor && spec.element !== "plain") return { gemm, operand, spec };
+    }
+  }
+  return undefined;
 }
 
 /** How a tensor's scale is delayed, if it is. */

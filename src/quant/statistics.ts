@@ -62,7 +62,7 @@ export function plainStatistics(x: Tensor): Tensor {
   const wide = x.astype("float32");
   const zero = full([], 0, "float32");
   const noScale = full([], Number.NaN, "float32");
-  return stack([largestMagnitude(x), noScale, zero, zero, zero, zero, wide.mul(wide).sum(), zero], 0);
+  return stack([largestMagnitude(wide), noScale, zero, zero, zero, zero, wide.mul(wide).sum(), zero], 0);
 }
 
 const share = (mask: Tensor): Tensor => mask.astype("float32").mean();

@@ -2,7 +2,7 @@
 import { full, inPass, stack, type Tensor } from "../core/index.ts";
 import { largestMagnitude } from "./blocks.ts";
 import { type LinearTaps, quantizedAt, type Site } from "./operands.ts";
-import { delayedOperand, gemmNames, type LinearTensor, tensorAt } from "./precision.ts";
+import { delayedOperand, firstQuantized, type LinearTensor } from "./precision.ts";
 import { plainStatistics, quantizationStatistics } from "./statistics.ts";
 
 /** What the taps are to bring out of one tensor of the layer: a scalar, and a row of statistics. */
@@ -17,15 +17,9 @@ export function tapsOf(tensor: LinearTensor, x: Tensor, site: Site): LinearTaps 
 
 /** Statistics of the tensor's copy for the first GEMM that quantizes it. */
 function statisticsOf(tensor: LinearTensor, x: Tensor, site: Site): Tensor {
-  for (const gemm of gemmNames) {
-    for (const operand of ["left", "right"] as const) {
-      const spec = site.precision[gemm][operand];
-      if (tensorAt[gemm][operand] !== tensor || spec.element === "plain") continue;
-      const place = { site, gemm, operand };
-      return quantizationStatistics(quantizedAt(x, spec, place), spec);
-    }
-  }
-  return plainStatistics(x);
+  const place = firstQuantized(site.precision, tensor);
+  if (place === undefined) return plainStatistics(x);
+  return quantizationStatistics(quantizedAt(x, place.spec, { site, ...place }), place.spec);
 }
 
 /** One array for what x, W and dy bring out. */

@@ -8,6 +8,7 @@ import { type RunEvent, stepRecord } from "../metrics/index.ts";
 import { learningRate } from "../optim/index.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
 import type { Evaluation, Evaluator } from "./evaluate.ts";
+import type { Numerics } from "./numerics.ts";
 import type { RunPlan } from "./plan.ts";
 import { explainOverflow, explainSkip } from "./skippedStep.ts";
 import type { TrainState } from "./state.ts";
@@ -28,6 +29,8 @@ export interface LoopInput {
   readonly data: Dataset;
   readonly step: Compiled<Parameters<TrainStep>, ReturnType<TrainStep>>;
   readonly evaluator: Evaluator;
+  /** Absent: the numbers are not measured. */
+  readonly numerics?: Numerics;
   readonly holder: StateHolder;
   readonly done: Done;
   readonly flopsPerToken: number;
@@ -64,6 +67,11 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
   };
 
   for (let step = done.step + 1; step <= plan.steps && stop.signal === undefined; step++) {
+    if (input.numerics?.isDue(step)) {
+      await finishRunning();
+      await trace.during("numerics", step, () => measureNumerics(step, input));
+      clock.pause();
+    }
     clock.start();
     const launched = await launchStep(step, running, input);
     stop.holdOff();
@@ -166,6 +174,12 @@ async function validate(
   const evaluation = await evaluator.evaluate(holder.state.params, data.validation, plan.evalSteps);
   emit({ type: "eval", step, ...evaluation });
   return evaluation;
+}
+
+/** Measures what the step is about to compute. The state stays as it is. */
+async function measureNumerics(step: number, { data, holder, numerics, emit }: LoopInput): Promise<void> {
+  const record = await numerics!.measure(holder.state, data.train.batchAt(step), step);
+  emit({ type: "numerics", ...record });
 }
 
 function isSaveDue(step: number, { checkpoints, steps }: RunPlan): boolean {

@@ -80,6 +80,22 @@ export async function refuseStepBeyondMemory(plan: RunPlan, step: StepMemory): P
   );
 }
 
+/** For a program of the telemetry, which runs between steps. @throws TooLargeError where what it needs is not free */
+export function refuseTelemetryBeyondMemory({ temporaryBytes }: MemoryStats, program: string): void {
+  const { available, total } = machineMemory();
+  if (temporaryBytes <= available) return;
+  const use = {
+    buffers: [{ name: `temporary memory of ${program} (activations, gradients)`, bytes: temporaryBytes }],
+    knobs: [
+      ...(program === "gradient_cosine" ? ["telemetry_gradient_cosine=false"] : []),
+      "telemetry_period=0 (trains without telemetry)",
+      "per_device_batch_size, with gradient_accumulation_steps for the same batch",
+    ],
+  };
+  const free = `${megabytes(available)} of ${megabytes(total)} are free`;
+  throw new TooLargeError(message(`telemetry needs ${megabytes(temporaryBytes)} beside the state; ${free}`, use), use);
+}
+
 /** The error to throw for one that was caught: out of memory is explained, all others stay as they are. */
 export async function explainedFailure(error: unknown, plan: RunPlan, step?: StepMemory): Promise<unknown> {
   if (!isOutOfMemory(error) && !isHostAllocation(error)) return error;

@@ -4,6 +4,7 @@ import type { RematPolicy } from "../autodiff/index.ts";
 import { type LlamaConfig, llamaModules, llamaShapes } from "../models/llama.ts";
 import type { AdamWSettings, LossScaleSettings, Schedule } from "../optim/index.ts";
 import type { LinearShape, PrecisionPlan } from "../quant/index.ts";
+import type { TelemetryPlan } from "./numerics.ts";
 import type { ProfilePlan } from "./stepTrace.ts";
 
 export interface RunPlan {
@@ -40,6 +41,8 @@ export interface RunPlan {
   readonly seeds: { readonly initWeights: number; readonly rounding: number };
   /** Steps to trace; absent: none. */
   readonly profile?: ProfilePlan;
+  /** What is measured of the numbers; absent: nothing. */
+  readonly telemetry?: TelemetryPlan;
   /** Steps in a row that may be skipped because something in them was not finite. */
   readonly maxSkippedSteps: number;
 }

@@ -18,7 +18,13 @@ import { type Client, type DeviceArray, defaultClient } from "../pjrt/index.ts";
 import { type Evaluation, makeEvaluator } from "./evaluate.ts";
 import { type Done, type LoopResult, type StateHolder, stepBatch, stepScalars, trainLoop } from "./loop.ts";
 import { machinePeak } from "./machinePeak.ts";
-import { explainedFailure, refuseStepBeyondMemory, type StepMemory } from "./outOfMemory.ts";
+import { makeNumerics, type Numerics } from "./numerics.ts";
+import {
+  explainedFailure,
+  refuseStepBeyondMemory,
+  refuseTelemetryBeyondMemory,
+  type StepMemory,
+} from "./outOfMemory.ts";
 import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
 import { dataIdentity, provenanceOf, refuseOtherData } from "./runRecord.ts";
@@ -139,6 +145,7 @@ async function train(run: RunContext): Promise<RunOutcome> {
   const model: LlamaOptions = { config, precision, scanLayers };
   const step = jit(makeTrainStep(stepOptions(plan)), { donate: [0], name: "train_step", client });
   const evaluator = makeEvaluator(model, client);
+  const numerics = done.step < plan.steps ? makeNumerics(plan, client) : undefined;
   const holder: StateHolder = { state: await firstState(run) };
   const trace = plan.profile ? stepTrace(plan.profile, done.step + 1, run.folder.trace) : noTrace;
   const tellTrace = () => {
@@ -147,13 +154,16 @@ async function train(run: RunContext): Promise<RunOutcome> {
   };
   try {
     if (done.step < plan.steps) await compileStep(step, holder.state, run);
-    const result = await trainLoop({ ...run, step, evaluator, holder, done, trace, ...saver(run) }).finally(tellTrace);
+    if (numerics) await compileNumerics(numerics, holder.state, run);
+    const loop = { ...run, step, evaluator, holder, done, trace, ...(numerics && { numerics }), ...saver(run) };
+    const result = await trainLoop(loop).finally(tellTrace);
     if (stop.signal === undefined) await emitSample(run, model, holder.state, result);
     return finish(run, result, peak.flopsPerSecond);
   } finally {
     disposeTree(holder.state);
     step.dispose();
     evaluator.dispose();
+    numerics?.dispose();
   }
 }
 
@@ -182,6 +192,22 @@ async function compileStep(
   emit({ type: "compile", program: "train_step", seconds, cached, memory: { ...executable.memoryStats() } });
   memory.step = { stats: executable.memoryStats(), program: async () => (await step.lower(...given)).program };
   if (client.platformName === "cpu") await refuseStepBeyondMemory(plan, memory.step);
+}
+
+/** Before the first step, so that what does not fit is refused before it. @throws TooLargeError */
+async function compileNumerics(
+  numerics: Numerics,
+  state: TrainState<DeviceArray>,
+  { data, client, emit }: RunContext,
+): Promise<void> {
+  for (const { name, program } of numerics.programs) {
+    const begin = performance.now();
+    const executable = await program.compile(...numerics.arguments(state, data.train.batchAt(1), 1));
+    const seconds = (performance.now() - begin) / 1000;
+    const memory = executable.memoryStats();
+    emit({ type: "compile", program: name, seconds, cached: executable.origin.deserialized, memory: { ...memory } });
+    if (client.platformName === "cpu") refuseTelemetryBeyondMemory(memory, name);
+  }
 }
 
 /** How the loop saves, where the plan wants checkpoints. */

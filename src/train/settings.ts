@@ -33,6 +33,15 @@ export const runSettings = z.object({
   max_skipped_steps: whole(1)
     .default(10)
     .describe("Steps in a row that may be skipped because something in them was not finite; after them the run fails"),
+  telemetry_period: whole(0)
+    .default(0)
+    .describe(
+      "Steps between measurements of what quantization does to each linear layer's tensors; the last step is measured too; 0 = none",
+    ),
+  telemetry_gradient_cosine: z
+    .boolean()
+    .default(true)
+    .describe("Compare the gradients of measured steps with those of BF16 from the same weights and tokens"),
   profiler: z
     .enum(["", "trace"])
     .default("")

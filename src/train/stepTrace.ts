@@ -8,8 +8,8 @@ export interface ProfilePlan {
   readonly steps: number;
 }
 
-/** Making the batch; handing the step to the device; waiting for a step's numbers; what follows some steps. */
-export type Phase = "data" | "dispatch" | "wait" | "save" | "evaluate";
+/** Making the batch; handing the step to the device; waiting for a step's numbers; what comes before or after some steps. */
+export type Phase = "data" | "dispatch" | "wait" | "save" | "evaluate" | "numerics";
 
 export interface StepTrace {
   /** f's result. Its time is a bar on the host's track, where the step is traced. */
