@@ -67,6 +67,7 @@ describe("showConfig", () => {
       data_shuffle_seed=0
       rounding_seed=0
       max_skipped_steps=10
+      telemetry_period=0
       profiler=
       log_period=1
       # compute
