@@ -16,6 +16,8 @@ export interface Golden {
   values(name: string): Float32Array | Float64Array;
   /** Its single value. */
   scalar(name: string): number;
+  /** Names of tensors that no one has read from this object, for tests that are to read them all. */
+  unread(): string[];
 }
 
 /** Where a golden file lies, for code that takes a path: `goldenPath("06_models/llama_b_tied_plainrope")`. */
@@ -29,7 +31,9 @@ export async function golden(name: string): Promise<Golden> {
   const arrays = new Map<string, HostArray>();
   for (const tensor of file.tensors.keys()) arrays.set(tensor, await file.read(tensor));
   await file.close();
+  const read = new Set<string>();
   const get = (tensor: string) => {
+    read.add(tensor);
     const array = arrays.get(tensor);
     if (array === undefined) throw new Error(`golden ${name} has no tensor "${tensor}"`);
     return array;
@@ -43,7 +47,9 @@ export async function golden(name: string): Promise<Golden> {
     if (value === undefined || more.length > 0) throw new Error(`golden ${name}: "${tensor}" is no single value`);
     return value;
   };
-  return { names: [...arrays.keys()], has: (tensor) => arrays.has(tensor), get, values, scalar };
+  const names = [...arrays.keys()];
+  const unread = () => names.filter((tensor) => !read.has(tensor));
+  return { names, has: (tensor) => arrays.has(tensor), get, values, scalar, unread };
 }
 
 /** A JSON file: `goldenJson<Schedule[]>("08_lr/schedules")`. The caller states its type. */

@@ -107,6 +107,12 @@ describe("encoding", () => {
     expect(wrong).toEqual([]);
   });
 
+  it("uses all that golden holds, but for what torch does elsewhere", () => {
+    expect(encoded.get("input_bits").data).toEqual(new Uint32Array(input.buffer, input.byteOffset, input.length));
+    expect(encoded.unread().filter((name) => !name.endsWith(".torch"))).toEqual([]);
+    expect(tables.unread()).toEqual([]);
+  });
+
   it("float4_e2m1fn of NaN: −0 as XLA's convert, the largest value when saturating", () => {
     expect([encode("float4_e2m1fn", NaN), encode("float4_e2m1fn", NaN, "rne_sat")]).toEqual([8, 7]);
   });

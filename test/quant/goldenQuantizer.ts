@@ -1,8 +1,16 @@
 /** Compares a quantizer with golden codes, scales and decoded values, in both evaluators. */
 import { expect } from "vitest";
 import { encodeArray, unpackNibbles } from "../../src/core/codecs.ts";
-import { type DType, type HostArray, hostArray, type Tensor } from "../../src/core/index.ts";
-import { dequantize, formats, type QuantizedOperand, type QuantizeOptions, quantize } from "../../src/quant/index.ts";
+import { type DType, full, type HostArray, hostArray, type Tensor } from "../../src/core/index.ts";
+import {
+  dequantize,
+  type E4m3Scale,
+  formats,
+  type QuantizedOperand,
+  type QuantizeOptions,
+  quantize,
+} from "../../src/quant/index.ts";
+import { codeRange, outerScale } from "../../src/quant/scales.ts";
 import type { Golden } from "../golden.ts";
 import { compiledFunction, interpreted, numbers } from "./bothWays.ts";
 
@@ -124,5 +132,26 @@ function compare({ operand }: QuantizerUnderTest, wanted: GoldenQuantization, ou
       (i) => !either.has(blockOf(i)) && !(Math.abs(read[i]! - values[i]!) <= 1e-6 * Math.abs(values[i]!)),
     );
     expect({ key, off }).toEqual({ key, off: [] });
+  }
+}
+
+/** Encode scales of tensors (`KEY.s_enc`) and, where stored, their reciprocals, from their amax, in both evaluators. */
+export async function expectOuterScales(data: Golden, keys: readonly string[], scale: E4m3Scale): Promise<void> {
+  const column = (suffix: string) => Float32Array.from(keys, (key) => data.scalar(key + suffix));
+  const f = (amax: Tensor) => {
+    const outer = outerScale(amax, codeRange(scale, formats.e2m1));
+    return [outer, full(outer.shape, 1, "float32").div(outer)];
+  };
+  const amax = hostArray([keys.length], "float32", column(".amax"));
+  const results = [interpreted(f, amax), await compiledFunction(f)(amax)];
+  for (const [i, suffix] of [".s_enc", ".s_dec"].entries()) {
+    if (!data.has(keys[0] + suffix)) continue;
+    const wanted = column(suffix);
+    for (const [run, found] of results.entries()) {
+      const own = numbers(found[i]!);
+      // Compiled code may flush denormals.
+      const wrong = keys.filter((key, k) => own[k] !== wanted[k] && (run === 0 || !/denormal|tinier/.test(key)));
+      expect({ suffix, wrong }).toEqual({ suffix, wrong: [] });
+    }
   }
 }

@@ -4,7 +4,7 @@ import type { Tensor } from "../../src/core/index.ts";
 import type { QuantizedOperand, Rotation } from "../../src/quant/index.ts";
 import { type ElementName, rotate, rotationMatrix } from "../../src/quant/index.ts";
 import { golden, goldenJson } from "../golden.ts";
-import { compiledFunction, interpreted } from "./bothWays.ts";
+import { compiledFunction, interpreted, numbers } from "./bothWays.ts";
 import { expectGolden, type QuantizerUnderTest, quantizerUnderTest, transposed } from "./goldenQuantizer.ts";
 
 const cases = await golden("03_mx/mx_cases");
@@ -49,7 +49,10 @@ describe("MX blocks meet golden data exactly", () => {
     }
   });
 
-  it("all 62 of them", () => expect(keys.length).toBe(62));
+  it("all 62 of them", () => {
+    expect(keys.length).toBe(62);
+    expect(cases.unread()).toEqual([]);
+  });
 });
 
 describe("MX tiles and rotated columns meet golden data exactly", () => {
@@ -86,5 +89,18 @@ describe("the rotation of 32", () => {
       }
     }
     expect(compared).toBeGreaterThanOrEqual(20);
+    expect(options.unread()).toEqual([]);
+  });
+
+  it("is the golden matrix", async () => {
+    const constants = await golden("14_mx_options/rht32_constants");
+    const [signs, hadamard] = [constants.values("signs"), constants.values("hadamard_pm1")];
+    const { matrix, scale } = rotationMatrix(rotation);
+    const own = numbers(interpreted(() => matrix)[0]!);
+    expect(Array.from(own)).toEqual(
+      Array.from(own, (_, k) => signs[k % 32]! * hadamard[(k % 32) * 32 + Math.floor(k / 32)]!),
+    );
+    expect(scale).toBe(constants.scalar("scale"));
+    expect(constants.unread()).toEqual([]);
   });
 });

@@ -1,10 +1,23 @@
 /** The NVFP4 quantizer against golden data made by other people's software: every case and mode, in both evaluators. */
 import { describe, expect, it } from "vitest";
 import type { HostArray, Tensor } from "../../src/core/index.ts";
-import { nvfp4, type QuantizedOperand, type Rotation, rotate, rotationMatrix } from "../../src/quant/index.ts";
+import {
+  type E4m3Scale,
+  nvfp4,
+  type QuantizedOperand,
+  type Rotation,
+  rotate,
+  rotationMatrix,
+} from "../../src/quant/index.ts";
 import { golden, goldenJson } from "../golden.ts";
 import { compiledFunction, interpreted, numbers } from "./bothWays.ts";
-import { expectGolden, type QuantizerUnderTest, quantizerUnderTest, transposed } from "./goldenQuantizer.ts";
+import {
+  expectGolden,
+  expectOuterScales,
+  type QuantizerUnderTest,
+  quantizerUnderTest,
+  transposed,
+} from "./goldenQuantizer.ts";
 
 const cases = await golden("02_nvfp4/nvfp4_cases");
 const index = goldenJson<{ name: string; shape: [number, number]; modes: string[] }[]>("02_nvfp4/index");
@@ -45,8 +58,16 @@ describe("the NVFP4 quantizer meets golden data exactly", () => {
     }
   });
 
-  it("covers 88 quantizations", () => {
+  it("has golden's encode scale of each tensor, and its reciprocal", async () => {
+    const keys = cases.names.filter((name) => name.endsWith(".s_enc")).map((name) => name.slice(0, -".s_enc".length));
+    expect(keys.length).toBeGreaterThan(60);
+    await expectOuterScales(cases, keys, rowBlocks.scale as E4m3Scale);
+  });
+
+  it("covers all 88 quantizations", () => {
     expect(index.flatMap(({ modes }) => modes).length).toBe(88);
+    // Not compared: what decodes of the largest numbers and of infinities.
+    expect(cases.unread().filter((name) => !/(max_f32|nonfinite).*\.dq/.test(name))).toEqual([]);
   });
 });
 
@@ -66,6 +87,11 @@ describe("the rotation", () => {
     const own = numbers(interpreted(() => rotationMatrix(rotation).matrix)[0]!);
     // Golden: y = x @ matrix on row vectors; ours multiplies columns, so it is the transpose.
     for (let i = 0; i < 16; i++) for (let j = 0; j < 16; j++) expect(own[i * 16 + j]).toBe(wanted[j * 16 + i]);
+    const [signs, hadamard] = [constants.values("signs"), constants.values("hadamard_pm1")];
+    expect(Array.from(own, (v) => 4 * v)).toEqual(
+      Array.from(own, (_, k) => signs[k % 16]! * hadamard[(k % 16) * 16 + Math.floor(k / 16)]!),
+    );
+    expect(constants.unread()).toEqual([]);
   });
 
   it("meets golden data within one bfloat16 ulp", async () => {

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { type E4m3Scale, formats, type QuantizedOperand } from "../../src/quant/index.ts";
 import { golden, goldenJson } from "../golden.ts";
-import { expectGolden, type QuantizerUnderTest, quantizerUnderTest } from "./goldenQuantizer.ts";
+import { expectGolden, expectOuterScales, type QuantizerUnderTest, quantizerUnderTest } from "./goldenQuantizer.ts";
 
 interface Case {
   name: string;
@@ -60,9 +60,17 @@ describe("NVFP4's options meet golden data exactly", () => {
     }
   });
 
+  it("with gain 17/16 have golden's encode scale of each tensor", async () => {
+    const keys = cases.names.filter((name) => name.endsWith(".s_enc")).map((name) => name.slice(0, -".s_enc".length));
+    expect(keys.length).toBe(20);
+    await expectOuterScales(cases, keys, { type: "e4m3", outer: "tensor", gain: 17 / 16 });
+  });
+
   it("cover every mode that is stored", () => {
     const stored = cases.names.filter((name) => name.endsWith(".q"));
     expect(index.reduce((sum, { modes }) => sum + modes.length, 0)).toBe(stored.length);
+    // Which of the two candidates was taken shows in scales and codes.
+    expect(cases.unread().filter((name) => !name.endsWith(".pick4"))).toEqual([]);
   });
 
   it("with gain 17/16 no element exceeds 6 where the block scale is normal", () => {
