@@ -46,6 +46,11 @@ export interface Magnitudes {
   readonly ofMatrix: Tensor;
 }
 
+/** The largest magnitude of each row (dim 1) or column (dim 0) of x [M, N], float32. */
+export function largestMagnitudesAlong(x: Tensor, dim: 0 | 1): Tensor {
+  return largestAlong(x.astype("float32").abs(), dim);
+}
+
 /** The largest magnitude in x [M, N], float32 scalar; column by column first, which CPU code vectorises. */
 export function largestMagnitude(x: Tensor): Tensor {
   const narrow = x.dtype === "bfloat16";
@@ -76,3 +81,31 @@ export function largestMagnitudes(x: Tensor, { rows, columns }: BlockSize): Magn
   const blocks = asBlocks(bits);
   return { ofBlocks: asFloat(blocks), ofMatrix: asFloat(blocks.maxOver()) };
 }
+
+/** The largest of non-negative floats over a dim, NaN above all: as integers, like `largestMagnitudes`. */
+export const largestAlong = (x: Tensor, dim: number): Tensor => x.bitcast("uint32").maxOver(dim).bitcast("float32");
+
+/**
+ * Each block of a block view combined to one value, [M / rows, N / columns], in a stated order: left to right along a row (or
+ * down a column), rows of a tile as a tree (rows / 2, …, 2, 1 apart).
+ */
+export function reduceBlocks(
+  view: Tensor,
+  { rows, columns }: BlockSize,
+  combine: (a: Tensor, b: Tensor) => Tensor,
+): Tensor {
+  const along = (x: Tensor, dim: number, length: number): Tensor =>
+    Array.from({ length }, (_, i) => x.at(dim, i)).reduce(combine);
+  // The view's dims: [M / rows, rows?, N / columns, columns?], without those of size 1.
+  if (columns === 1) return along(view, 1, rows);
+  const ofRows = along(view, view.rank - 1, columns);
+  if (rows === 1) return ofRows;
+  let ofBlocks = ofRows;
+  for (let half = rows / 2; half >= 1; half /= 2) {
+    ofBlocks = combine(ofBlocks.narrow(1, 0, half), ofBlocks.narrow(1, half, half));
+  }
+  return ofBlocks.squeeze(1);
+}
+
+/** float32 sums over each block of a block view. */
+export const blockSums = (view: Tensor, size: BlockSize): Tensor => reduceBlocks(view, size, (a, b) => a.add(b));

@@ -3,16 +3,15 @@
  * kept. E2M1 has no value between 4 and 6, so blocks whose large values lie there do better under 4.
  *
  *     t   = (a / 6) · S                      s6 = E4M3(min(t, 448))      s4 = E4M3(min(t · 1.5, 448))
- *     d   = ((q · s) · A) / (6B) − x         error = Σ |d| (mae) or Σ d² (mse), float32, left to right along a row
+ *     d   = ((q · s) · A) / (6B) − x         error = Σ |d| (mae), Σ d² (mse) or max |d| (absmax), float32
  *
- * Rows of a 16×16 tile are added as a tree (8, 4, 2, 1 apart). 4 wins where its error is strictly smaller.
+ * Sums go left to right along a row; rows of a 16×16 tile are added as a tree. 4 wins where its error is strictly smaller.
  */
 import { optimizationBarrier, type Tensor, where } from "../core/index.ts";
-import { type BlockSize, perBlock } from "./blocks.ts";
-import { e4m3, type NarrowFormat } from "./formats.ts";
+import { type BlockSize, blockSums, perBlock, reduceBlocks } from "./blocks.ts";
+import type { NarrowFormat } from "./formats.ts";
 import type { E4m3Scale } from "./precision.ts";
-import { roundNearest } from "./rounding.ts";
-import { codeRange, encodeScale, outerScale } from "./scales.ts";
+import { codeRange, encodeScale, outerScale, storedE4m3, zeroScale } from "./scales.ts";
 
 interface FourOverSixInput {
   /** x cut into blocks, float32. */
@@ -30,6 +29,8 @@ interface FourOverSixInput {
 export interface FourOrSix {
   /** The chosen scale of each block. */
   readonly stored: Tensor;
+  /** x · e of the chosen scale, and what it is rounded to. */
+  readonly scaled: Tensor;
   readonly elements: Tensor;
 }
 
@@ -40,33 +41,27 @@ export function chooseFourOrSix(input: FourOverSixInput): FourOrSix {
   // Two products that must not become one: (a / 6)·S is not a·(S / 6).
   const materialised = (t: Tensor): Tensor => optimizationBarrier([t])[0]!;
   const t = materialised(materialised(ofBlocks.div(format.max)).mul(S));
-  const candidate = (scaled: Tensor) => {
-    const stored = materialised(roundNearest(scaled.min(e4m3.max), e4m3));
-    const elements = round(view.mul(perBlock(materialised(encodeScale(stored, S)), size)));
+  const candidate = (target: Tensor) => {
+    const stored = materialised(storedE4m3(target, zeroScale(scale)));
+    const scaled = view.mul(perBlock(materialised(encodeScale(stored, S)), size));
+    const elements = round(scaled);
     const spread = amax.rank === 0 ? amax : perBlock(amax.broadcastTo(ofBlocks.shape), size);
     const off = elements.mul(perBlock(stored, size)).mul(spread).div(range).sub(view);
-    return { stored, elements, error: blockSums(scale.fourOverSix === "mae" ? off.abs() : off.mul(off), size) };
+    return { stored, scaled, elements, error: blockError(off, size, scale.fourOverSix) };
   };
   const six = candidate(t);
   const four = candidate(t.mul(1.5));
   const takeFour = materialised(four.error.lt(six.error));
+  const chosen = (of: "scaled" | "elements") =>
+    where(perBlock(takeFour, size).broadcastTo(view.shape), four[of], six[of]);
   return {
     stored: where(takeFour, four.stored, six.stored),
-    elements: where(perBlock(takeFour, size).broadcastTo(view.shape), four.elements, six.elements),
+    scaled: chosen("scaled"),
+    elements: chosen("elements"),
   };
 }
 
-/** Sums over each block of a block view, float32 [M / rows, N / columns], in the order that the rule states. */
-function blockSums(view: Tensor, { rows, columns }: BlockSize): Tensor {
-  const along = (x: Tensor, dim: number, length: number): Tensor =>
-    Array.from({ length }, (_, i) => x.at(dim, i)).reduce((sum, term) => sum.add(term));
-  // The view's dims: [M / rows, rows?, N / columns, columns?], without those of size 1.
-  if (columns === 1) return along(view, 1, rows);
-  const ofRows = along(view, view.rank - 1, columns);
-  if (rows === 1) return ofRows;
-  let sums = ofRows;
-  for (let half = rows / 2; half >= 1; half /= 2) {
-    sums = sums.narrow(1, 0, half).add(sums.narrow(1, half, half));
-  }
-  return sums.squeeze(1);
+function blockError(off: Tensor, size: BlockSize, kind: E4m3Scale["fourOverSix"]): Tensor {
+  if (kind === "absmax") return reduceBlocks(off.abs(), size, (a, b) => a.max(b));
+  return blockSums(kind === "mae" ? off.abs() : off.mul(off), size);
 }

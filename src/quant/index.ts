@@ -3,6 +3,7 @@
  * quantizer behind it. A new recipe is a value of `LinearPrecision` (recipe.ts); a new format starts in formats.ts.
  */
 export { type DrawStream, randomBits16, type Word } from "../core/random.ts";
+export { checkPrecision, isBiased } from "./checkPrecision.ts";
 export {
   type DelayedScaling,
   type DelayedScalingState,
@@ -13,6 +14,7 @@ export {
   nextDelayedScaling,
   tapsOfScales,
 } from "./delayedScaling.ts";
+export { dgeSlope } from "./estimators.ts";
 export { type ElementName, e2m1, e4m3, e5m2, formats, int4, type NarrowFormat } from "./formats.ts";
 export { type Prepared, product } from "./gemm.ts";
 export { linear } from "./linear.ts";
@@ -25,9 +27,13 @@ export {
   delayedOperand,
   type E4m3Scale,
   type E8m0Scale,
+  type EdenOperand,
+  type Estimator,
+  type FixedRotation,
   type Fp32Scale,
   firstQuantized,
   formatName,
+  type FreshRotation,
   type GemmName,
   type GemmSpec,
   gemmNames,
@@ -41,7 +47,11 @@ export {
   type PlainOperand,
   type QuantizedOperand,
   type QuantizedPlace,
+  type RotatableOperand,
   type Rotation,
+  type RotationSize,
+  type RoundedOperand,
+  type SpreadScale,
 } from "./precision.ts";
 export {
   describeGemm,

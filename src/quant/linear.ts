@@ -5,9 +5,11 @@
 import { customVjp } from "../autodiff/index.ts";
 import { ShapeError } from "../base/errors.ts";
 import { checkpointName, type DType, inPass, namedScope, showSpec, type Tensor } from "../core/index.ts";
+import { checkPrecision } from "./checkPrecision.ts";
+import { changesGradient, throughRounding } from "./estimators.ts";
 import { type Prepared, product } from "./gemm.ts";
 import { type LinearTaps, prepare, type Site } from "./operands.ts";
-import { checkPrecision, contractedDim, type GemmName, gemmFormat, sameValues } from "./precision.ts";
+import { contractedDim, type GemmName, gemmFormat, sameValues } from "./precision.ts";
 import { asTokens } from "./shared.ts";
 import { stackTaps, tapsOf } from "./taps.ts";
 
@@ -51,7 +53,8 @@ export function linear(x: Tensor, w: Tensor, site: Site): Tensor {
 function forward(x: Tensor, w: Tensor, site: Site): { out: Tensor; residuals: Residuals } {
   const { fprop, dgrad } = site.precision;
   const weight = prepare(w.astype(x.dtype), { site, gemm: "fprop", operand: "right" });
-  const shared = sameValues(fprop.right, dgrad.right);
+  const isRotated = fprop.rotation !== "none" || dgrad.rotation !== "none";
+  const shared = !isRotated && sameValues(fprop.right, dgrad.right);
   const kept = shared ? named(weight) : weight;
   const left = prepare(x, { site, gemm: "fprop", operand: "left" });
   const out = multiply("fprop", site, { left, right: kept, out: x.dtype });
@@ -82,31 +85,28 @@ function named({ values, factor, parts }: Prepared): Prepared {
   };
 }
 
-function reverse({ x, w, weight, seen }: Residuals, dy: Tensor, site: Site): [Tensor, Tensor, LinearTaps] {
+function reverse(residuals: Residuals, dy: Tensor, site: Site): [Tensor, Tensor, LinearTaps] {
   return [
-    inPass("dgrad", () => inputGradient(dy, { w, weight, dtype: x.dtype, site })),
-    inPass("wgrad", () => weightGradient(dy, x, w.dtype, site)),
-    stackTaps([...seen, tapsOf("dy", dy, site)]),
+    inPass("dgrad", () => inputGradient(dy, residuals, site)),
+    inPass("wgrad", () => weightGradient(dy, residuals, site)),
+    stackTaps([...residuals.seen, tapsOf("dy", dy, site)]),
   ];
 }
 
-interface InputGradient {
-  readonly w: Tensor;
-  readonly weight: Prepared | undefined;
-  readonly dtype: DType;
-  readonly site: Site;
-}
-
 /** dx [T, in] = dy [T, out] · W [out, in] */
-function inputGradient(dy: Tensor, { w, weight, dtype, site }: InputGradient): Tensor {
+function inputGradient(dy: Tensor, { x, w, weight }: Residuals, site: Site): Tensor {
   const left = prepare(dy, { site, gemm: "dgrad", operand: "left" });
-  const right = weight ?? prepare(w.astype(dtype), { site, gemm: "dgrad", operand: "right" });
-  return multiply("dgrad", site, { left, right, out: dtype });
+  const right = weight ?? prepare(w.astype(x.dtype), { site, gemm: "dgrad", operand: "right" });
+  if (!changesGradient(site, "x")) return multiply("dgrad", site, { left, right, out: x.dtype });
+  const gradient = multiply("dgrad", site, { left, right, out: "float32" });
+  return throughRounding(gradient, x, site, "x").astype(x.dtype);
 }
 
 /** dW [out, in] = dyᵀ [out, T] · x [T, in] */
-function weightGradient(dy: Tensor, x: Tensor, dtype: DType, site: Site): Tensor {
+function weightGradient(dy: Tensor, { x, w }: Residuals, site: Site): Tensor {
   const left = prepare(dy, { site, gemm: "wgrad", operand: "left" });
   const right = prepare(x, { site, gemm: "wgrad", operand: "right" });
-  return multiply("wgrad", site, { left, right, out: dtype });
+  if (!changesGradient(site, "w")) return multiply("wgrad", site, { left, right, out: w.dtype });
+  const gradient = multiply("wgrad", site, { left, right, out: "float32" });
+  return throughRounding(gradient, w.astype(x.dtype), site, "w").astype(w.dtype);
 }

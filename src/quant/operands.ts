@@ -1,7 +1,7 @@
 /** The operands of a linear layer's GEMMs at their places: which scales, draws and rotations each gets. */
 import { UserError } from "../base/errors.ts";
 import { inPass, type Tensor } from "../core/index.ts";
-import type { Word } from "../core/random.ts";
+import type { DrawStream, Word } from "../core/random.ts";
 import type { Prepared } from "./gemm.ts";
 import {
   contractedDim,
@@ -16,6 +16,7 @@ import {
 } from "./precision.ts";
 import { dequantize, type Quantized } from "./quantize.ts";
 import { type RandomKey, streamAt } from "./random.ts";
+import { type RotationMatrix, rotationMatrix } from "./rotation.ts";
 import { quantizeOnce } from "./shared.ts";
 
 /** Where a linear layer stands in the model, and how it computes there. */
@@ -58,15 +59,30 @@ export function quantizedAt(x: Tensor, spec: QuantizedOperand, place: OperandPla
   const { site, gemm, operand } = place;
   const { rotation } = site.precision[gemm];
   const axis = contractedDim[gemm][operand] === 1 ? "row" : "col";
-  const stream = (of: "left" | "right" | "signs") => streamAt(randomOf(place), { ...site, gemm, operand: of });
+  const signs = signsAt(place);
   return inPass(`${gemm}.quantize`, () =>
     quantizeOnce(spec.source === "fprop" ? asFpropReads(x, place) : x, spec, {
       axis,
-      ...(rotation !== "none" && { rotation, ...(rotation.signs === "fresh" && { signs: stream("signs") }) }),
-      ...(isStochasticOperand(spec) && { draws: stream(operand) }),
+      ...(rotation !== "none" && { rotation }),
+      ...(signs && { signs }),
+      ...(isStochasticOperand(spec) && { draws: streamAt(randomOf(place), { ...site, gemm, operand }) }),
       ...(isDelayed(spec) && { inForce: scaleInForce(place) }),
     }),
   );
+}
+
+/** Draws of the signs by which a GEMM rotates, where they are fresh. */
+function signsAt(place: OperandPlace): DrawStream | undefined {
+  const { site, gemm } = place;
+  const { rotation } = site.precision[gemm];
+  if (rotation === "none" || rotation.signs !== "fresh") return undefined;
+  return streamAt(randomOf(place), { ...site, gemm: rotation.key === "layer" ? "layer" : gemm, operand: "signs" });
+}
+
+/** How a GEMM rotates its operands, if it does. */
+export function rotationAt(place: OperandPlace): RotationMatrix | undefined {
+  const { rotation } = place.site.precision[place.gemm];
+  return rotation === "none" ? undefined : rotationMatrix(rotation, signsAt(place));
 }
 
 function scaleInForce({ site, gemm, operand }: OperandPlace): Tensor {
@@ -77,7 +93,7 @@ function scaleInForce({ site, gemm, operand }: OperandPlace): Tensor {
   );
 }
 
-/** The value that fprop's copy of x or W decodes to, float32. */
+/** The value that fprop's copy of x or W decodes to, float32; of a rotated fprop, in its rotated space. */
 function asFpropReads(x: Tensor, { site, gemm }: OperandPlace): Tensor {
   const spec = site.precision.fprop[gemm === "dgrad" ? "right" : "left"];
   if (spec.element === "plain") return x;

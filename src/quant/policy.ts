@@ -1,7 +1,8 @@
 /** Policies: which linear layers of a model a recipe quantizes. */
 import { UserError } from "../base/errors.ts";
+import { checkPrecision } from "./checkPrecision.ts";
 import { overrideLookup, type PrecisionOverride, showOverride } from "./overrides.ts";
-import { checkPrecision, type GemmName, gemmNames, isQuantized, type LinearPrecision } from "./precision.ts";
+import { type GemmName, gemmNames, isQuantized, type LinearPrecision } from "./precision.ts";
 import type { PolicyName, Recipe } from "./recipeNames.ts";
 import { bf16 } from "./recipes.ts";
 
@@ -114,7 +115,9 @@ export function composed(
     const before = known.get(place);
     if (before !== undefined) return before;
     const [fprop, dgrad, wgrad] = gemmNames.map((gemm) => from(module, layer, gemm)[gemm]);
-    const precision = { fprop: fprop!, dgrad: dgrad!, wgrad: wgrad! };
+    // Estimators are of fprop's rounding, so they come with it.
+    const { estimator } = from(module, layer, "fprop");
+    const precision = { fprop: fprop!, dgrad: dgrad!, wgrad: wgrad!, ...(estimator && { estimator }) };
     checkPrecision(precision, place);
     known.set(place, precision);
     return precision;

@@ -1,14 +1,13 @@
 /**
  * How a linear layer multiplies, as data: three GEMMs, for each its two operands and how they are rotated. Recipes are
  * values of this type. What cannot run is not expressible: a rotated GEMM has no tiles, since the rotation cancels only if
- * both operands have it, and a rotated tile would differ from its transpose.
+ * both operands have it, and a rotated tile would differ from its transpose; EDEN has a rotation with fresh signs.
  *
  *     GEMM                left                 right
  *     fprop y = x·Wᵀ      x  [tokens, in]      W [out, in]
  *     dgrad dx = dy·W     dy [tokens, out]     W [out, in]
  *     wgrad dW = dyᵀ·x    dy [tokens, out]     x [tokens, in]
  */
-import { UserError } from "../base/errors.ts";
 import type { ElementName } from "./formats.ts";
 
 export const gemmNames = ["fprop", "dgrad", "wgrad"] as const;
@@ -37,14 +36,14 @@ export interface PlainOperand {
 export type RowBlock = "1x16" | "1x32" | "1x64" | "1x128";
 /** n×n, the same values for every GEMM that reads the tensor. */
 export type TileBlock = "16x16" | "32x32" | "64x64" | "128x128";
-/** The elements that share a stored scale. */
-export type Block = RowBlock | TileBlock | "tensor";
+/** The elements that share a stored scale; "row" is 1×K, all that one sum reads. */
+export type Block = RowBlock | TileBlock | "row" | "tensor";
 
 /** An E4M3 scale for each block under a float32 scale: NVFP4's two levels. */
 export interface E4m3Scale {
   readonly type: "e4m3";
-  /** What the float32 scale covers: the tensor, or a row of the GEMM's operand. */
-  readonly outer: "tensor" | "row";
+  /** What the float32 scale covers: the tensor, a row of the GEMM's operand, or 128 elements of a row. */
+  readonly outer: "tensor" | "row" | "1x128";
   /**
    * Divides the elements' range. 1 (default) is the hardware recipe; from 17/16 on no element exceeds the format's largest
    * value whatever the block scale rounds to, so that stochastic rounding has no bias.
@@ -52,15 +51,34 @@ export interface E4m3Scale {
   readonly gain?: number;
   /** Largest block scale that the float32 scale aims at; default 448. */
   readonly bound?: number;
-  /** Map a block's maximum to 6 or to 4, whichever has the smaller error of this kind; ties take 6. E2M1 only. */
-  readonly fourOverSix?: "mae" | "mse";
+  /**
+   * Map a block's maximum to 6 or to 4, whichever has the smaller error: the mean of its magnitudes, of its squares, or the
+   * largest. Ties take 6. E2M1 only.
+   */
+  readonly fourOverSix?: "mae" | "mse" | "absmax";
+  /** Scales that round to 0 become 2^-9, the smallest: else their blocks decode to 0, which no random rounding makes up for. */
+  readonly neverZero?: boolean;
 }
 
 /** A power of two for each block (OCP Microscaling). */
 export interface E8m0Scale {
   readonly type: "e8m0";
+  readonly statistic?: "amax";
   /** up: of amax / largest element, rounded up, so that nothing saturates; floor: of amax's exponent, as OCP has it. */
   readonly round: "up" | "floor";
+  /**
+   * Divides the elements' range, default 1; what decodes is multiplied by it after the sum, where E8M0 can't hold it. OCP's
+   * scales leave elements up to 8, so from 4/3 on stochastic rounding of E2M1 has no bias.
+   */
+  readonly gain?: number;
+}
+
+/** A power of two for each block from the spread of its elements: large elements are clipped so that the others fit better. */
+export interface SpreadScale {
+  readonly type: "e8m0";
+  readonly statistic: "std";
+  /** Standard deviations of the block that the largest element stands for, before the scale is cut to a power of two. */
+  readonly sigmas: number;
 }
 
 /** A float32 scale for each block, or for the tensor. */
@@ -81,42 +99,104 @@ export interface DelayedScale {
   readonly margin: number;
 }
 
-/** To nearest with ties to even, or by random bits. */
+/** Each element by itself: to nearest with ties to even, or by random bits. */
 export type Rounding = "nearest" | "stochastic" | "stochastic8";
 
-/** An operand rounded to 4 or 8 bits. */
-export type QuantizedOperand = {
+interface Elements {
   readonly element: ElementName;
-  /** stochastic draws 16 random bits for an element, stochastic8 the 8 that Blackwell's convert takes. */
-  readonly rounding: Rounding;
   /** What is quantized: the high-precision value (default), or the value that fprop's copy decodes to. */
   readonly source?: "value" | "fprop";
+}
+
+/** An operand whose elements are rounded to 4 or 8 bits one by one. */
+export type RoundedOperand = Elements & {
+  /** stochastic draws 16 random bits for an element, stochastic8 the 8 that Blackwell's convert takes. */
+  readonly rounding: Rounding;
 } & (
-  | { readonly block: RowBlock; readonly scale: E4m3Scale | E8m0Scale | Fp32Scale }
-  | { readonly block: TileBlock; readonly scale: (E4m3Scale & { readonly outer: "tensor" }) | E8m0Scale | Fp32Scale }
-  | { readonly block: "tensor"; readonly scale: Fp32Scale | DelayedScale }
-);
+    | { readonly block: RowBlock; readonly scale: E4m3Scale | E8m0Scale | SpreadScale | Fp32Scale }
+    | { readonly block: TileBlock; readonly scale: (E4m3Scale & { readonly outer: "tensor" }) | E8m0Scale | Fp32Scale }
+    | { readonly block: "row"; readonly scale: Fp32Scale }
+    | { readonly block: "tensor"; readonly scale: Fp32Scale | DelayedScale }
+  );
+
+/**
+ * An operand whose elements are rounded to nearest and whose block scales then make up for it: over a rotated group they are
+ * multiplied by what keeps its projection on the value, and rounded stochastically (MS-EDEN, eden.ts). With signs drawn
+ * afresh this has no bias, at less than half the error of stochastic elements.
+ */
+export interface EdenOperand<B extends RowBlock = RowBlock> extends Elements {
+  readonly rounding: "eden";
+  readonly block: B;
+  readonly scale: E4m3Scale & { readonly fourOverSix?: never };
+}
+
+/** An operand rounded to 4 or 8 bits. */
+export type QuantizedOperand = RoundedOperand | EdenOperand;
 
 /** An operand as it is, or rounded. */
 export type OperandSpec = PlainOperand | QuantizedOperand;
 
-/** A random Hadamard transform along the contracting dim: groups of `size`, each multiplied by diag(signs)·H/√size. */
-export interface Rotation {
-  readonly size: 16 | 32 | 64 | 128;
-  /** fixed: NVIDIA's 16 signs, repeated; fresh: drawn for each step, layer and GEMM; none: the plain transform. */
-  readonly signs: "fixed" | "fresh" | "none";
+export type RotationSize = 16 | 32 | 64 | 128;
+
+/** A Hadamard transform with signs that never change: NVIDIA's 16, repeated, or none. */
+export interface FixedRotation {
+  readonly size: RotationSize;
+  readonly signs: "fixed" | "none";
 }
 
+/** A Hadamard transform with signs drawn in each step and layer. */
+export interface FreshRotation<Size extends RotationSize = RotationSize> {
+  readonly size: Size;
+  readonly signs: "fresh";
+  /** gemm (default): each GEMM draws its own; layer: one vector for all GEMMs of the layer. */
+  readonly key?: "gemm" | "layer";
+}
+
+/** A random Hadamard transform along the contracting dim: groups of `size`, each multiplied by diag(signs)·H/√size. */
+export type Rotation = FixedRotation | FreshRotation;
+
 /** An operand that may be rotated. */
-export type RotatableOperand = QuantizedOperand & { readonly block: RowBlock | "tensor" };
+export type RotatableOperand = RoundedOperand & { readonly block: RowBlock | "row" | "tensor" };
+
+/** The sizes of rotations whose groups are whole blocks. */
+interface SizesOf {
+  readonly "1x16": RotationSize;
+  readonly "1x32": 32 | 64 | 128;
+  readonly "1x64": 64 | 128;
+  readonly "1x128": 128;
+}
+
+interface Operands<Operand> {
+  readonly left: Operand;
+  readonly right: Operand;
+}
+
+interface UnrotatedGemm extends Operands<PlainOperand | RoundedOperand> {
+  readonly rotation: "none";
+}
+
+interface RotatedGemm extends Operands<RotatableOperand> {
+  readonly rotation: Rotation;
+}
+
+interface EdenGemm<B extends RowBlock> extends Operands<RotatableOperand | EdenOperand<B>> {
+  readonly rotation: FreshRotation<SizesOf[B]>;
+}
 
 /** How one GEMM reads its operands. */
-export type GemmSpec =
-  | { readonly rotation: "none"; readonly left: OperandSpec; readonly right: OperandSpec }
-  | { readonly rotation: Rotation; readonly left: RotatableOperand; readonly right: RotatableOperand };
+export type GemmSpec = UnrotatedGemm | RotatedGemm | { [B in RowBlock]: EdenGemm<B> }[RowBlock];
+
+/**
+ * What the derivative of fprop's rounding is taken for. ste: one. clip_mask: one where the scaled element is within the
+ * format's range, else none. dge: the slope of a smooth step of exponent 1/k in each interval of E2M1's grid, at most `cap`.
+ */
+export type Estimator = "ste" | "clip_mask" | { readonly type: "dge"; readonly k: number; readonly cap: number };
 
 /** How a linear layer multiplies: its three GEMMs. Recipes are values of this type. */
-export type LinearPrecision = Readonly<Record<GemmName, GemmSpec>>;
+export interface LinearPrecision extends Readonly<Record<GemmName, GemmSpec>> {
+  /** Multiplies the gradient of x, or of W; default: ste. */
+  readonly estimator?: { readonly x?: Estimator; readonly w?: Estimator };
+}
 
 /** The dim of each operand's matrix that the GEMM sums over. */
 export const contractedDim: Readonly<Record<GemmName, Readonly<Record<Side, 0 | 1>>>> = {
@@ -153,7 +233,8 @@ export const isStochastic = (precision: LinearPrecision): boolean =>
   gemmNames.some((gemm) => [precision[gemm].left, precision[gemm].right].some(isStochasticOperand));
 
 /** Whether a block is the same whichever way the matrix is read. */
-export const isSymmetric = (block: Block): boolean => block === "tensor" || !block.startsWith("1x");
+export const isSymmetric = (block: Block): boolean =>
+  block === "tensor" || !(block === "row" || block.startsWith("1x"));
 
 export const isDelayed = (spec: OperandSpec): spec is QuantizedOperand & { readonly scale: DelayedScale } =>
   spec.element !== "plain" && spec.scale.type === "delayed";
@@ -188,75 +269,12 @@ export function delayedOperand(precision: LinearPrecision, tensor: LinearTensor)
   return operandsOf(precision, tensor).find(isDelayed);
 }
 
-/** Elements of a block along the contracting dim; undefined for the whole tensor. */
+/** Elements of a block along the contracting dim; undefined where it takes them all. */
 export const blockLength = (block: Block): number | undefined =>
-  block === "tensor" ? undefined : Number(block.slice(block.indexOf("x") + 1));
+  block === "tensor" || block === "row" ? undefined : Number(block.slice(block.indexOf("x") + 1));
 
 /** Whether two quantized operands of one tensor hold the same values, whichever way a GEMM reads them. */
 export function sameValues(a: OperandSpec, b: OperandSpec): boolean {
   if (a.element === "plain" || b.element === "plain") return false;
   return a.rounding === "nearest" && isSymmetric(a.block) && JSON.stringify(a) === JSON.stringify(b);
-}
-
-/** Ends the check of an operand. */
-type Refuse = (gemm: GemmName, side: Side, rule: string) => never;
-
-function checkDelayedScales(precision: LinearPrecision, refuse: Refuse): void {
-  const [first] = linearTensors.flatMap((tensor) => delayedOperand(precision, tensor) ?? []);
-  for (const gemm of gemmNames) {
-    for (const side of ["left", "right"] as const) {
-      const spec = precision[gemm][side];
-      if (!isDelayed(spec)) continue;
-      const fail = (rule: string): never => refuse(gemm, side, rule);
-      const { historyLength, algorithm, margin } = spec.scale;
-      if (precision[gemm].rotation !== "none") fail("a delayed scale is of the unrotated tensor");
-      if (spec.source === "fprop") fail('a delayed scale is of the value, not of source "fprop"');
-      if (!Number.isInteger(historyLength) || historyLength < 1)
-        fail(`historyLength must be an integer of 1 or more; got ${historyLength}`);
-      if (algorithm !== "max" && algorithm !== "most_recent")
-        fail(`algorithm must be max or most_recent; got ${algorithm}`);
-      if (!Number.isInteger(margin) || Math.abs(margin) > largestMargin)
-        fail(`margin must be an integer from -${largestMargin} to ${largestMargin}; got ${margin}`);
-      const tensor = tensorAt[gemm][side];
-      const other = delayedOperand(precision, tensor)!;
-      if (JSON.stringify([spec.element, spec.scale]) !== JSON.stringify([other.element, other.scale]))
-        fail(`${tensor} has one delayed scale, so its operands must have one element and one history`);
-      if (historyLength !== first!.scale.historyLength)
-        fail(
-          `delayed scales of x, W and dy need one historyLength; got ${first!.scale.historyLength} and ${historyLength}`,
-        );
-    }
-  }
-}
-
-/** 2^margin and its reciprocal are then float32 numbers. */
-const largestMargin = 126;
-
-/**
- * @param place whose precision it is, for the message
- * @throws UserError for what the types can't exclude: a source that does not exist, numbers out of range
- */
-export function checkPrecision(precision: LinearPrecision, place?: string): void {
-  const refuse: Refuse = (gemm, side, rule) => {
-    const where = place === undefined ? "" : `${place}: `;
-    throw new UserError("E_PRECISION", `${where}the ${side} operand of ${gemm}: ${rule}`);
-  };
-  checkDelayedScales(precision, refuse);
-  for (const gemm of gemmNames) {
-    for (const side of ["left", "right"] as const) {
-      const spec = precision[gemm][side];
-      const fail = (rule: string): never => refuse(gemm, side, rule);
-      if (spec.element === "plain") continue;
-      if (spec.source === "fprop") {
-        if (gemm === "fprop" || side === "left")
-          fail('source "fprop" belongs to what fprop read: x in wgrad, W in dgrad');
-        if (precision.fprop.rotation !== "none") fail('source "fprop" needs an unrotated fprop');
-      }
-      if (spec.scale.type !== "e4m3") continue;
-      const { gain = 1, bound = 448, fourOverSix } = spec.scale;
-      if (!(gain > 0 && gain <= 2)) fail(`gain must be above 0 and at most 2; got ${gain}`);
-      if (!(bound > 0 && bound <= 448)) fail(`bound must be above 0 and at most 448, E4M3's largest; got ${bound}`);
-      if (fourOverSix !== undefined && spec.element !== "e2m1") fail(`fourOverSix is for e2m1; got ${spec.element}`);
-    }
-  }
 }

@@ -1,4 +1,5 @@
 /** What every linear layer executes, layer by layer and GEMM by GEMM, as rows and as text. */
+import { isBiased } from "./checkPrecision.ts";
 import type { PrecisionPlan } from "./policy.ts";
 import {
   blockLength,
@@ -9,6 +10,7 @@ import {
   isSymmetric,
   type OperandSpec,
   type QuantizedOperand,
+  type Rotation,
 } from "./precision.ts";
 
 /** A linear layer of every block: w is [outDim, inDim]. */
@@ -37,7 +39,7 @@ export interface PrecisionRow {
   readonly lastLayer: number;
   readonly module: string;
   readonly gemm: GemmName;
-  /** "e2m1 1x16 stochastic × e2m1 1x16, rotated". */
+  /** "e2m1 1x16 stochastic (biased) × e2m1 1x16, rotated". */
   readonly format: string;
   /** Emulated: exact products of the quantized values in BF16, summed in FP32. */
   readonly runs: "native" | "emulated";
@@ -82,25 +84,36 @@ const content = (rows: readonly PrecisionRow[]): string =>
 export function describeGemm({ left, right, rotation }: GemmSpec, dtype: ComputeDType = "bfloat16"): string {
   const plain = plainNames[dtype];
   const operand = (spec: OperandSpec) => (spec.element === "plain" ? plain : describeOperand(spec));
-  const rotated =
-    rotation === "none" ? "" : `, rotated${rotation.signs === "fixed" ? "" : ` with ${rotation.signs} signs`}`;
-  return `${operand(left)} × ${operand(right)}${rotated}`;
+  return `${operand(left)} × ${operand(right)}${rotation === "none" ? "" : `, ${describeRotation(rotation)}`}`;
+}
+
+function describeRotation(rotation: Rotation): string {
+  if (rotation.signs !== "fresh")
+    return rotation.signs === "fixed" ? "rotated" : `rotated by ${rotation.size} without signs`;
+  const key = rotation.key === "layer" ? " of the layer" : "";
+  return `rotated by ${rotation.size} with fresh signs${key}`;
 }
 
 /** "e2m1 1x16 stochastic", with what differs from the plain recipe. */
-function describeOperand({ element, block, rounding, scale, source }: QuantizedOperand): string {
-  const parts: string[] = [element, block];
-  if (scale.type === "e8m0" && scale.round === "floor") parts.push("floor");
-  if (scale.type === "fp32" && scale.powerOfTwo) parts.push("2^n");
-  if (scale.type === "e4m3") {
-    if (scale.outer === "row") parts.push("row-scaled");
-    if (scale.gain !== undefined) parts.push(`gain ${scale.gain}`);
-    if (scale.fourOverSix !== undefined) parts.push(`4/6 by ${scale.fourOverSix}`);
-  }
-  if (scale.type === "delayed") parts.push("delayed");
-  if (rounding !== "nearest") parts.push(rounding);
+function describeOperand(spec: QuantizedOperand): string {
+  const { element, block, rounding, scale, source } = spec;
+  const parts: string[] = [element, block, ...describeScale(scale)];
+  if (rounding !== "nearest") parts.push(isBiased(spec) ? `${rounding} (biased)` : rounding);
   if (source === "fprop") parts.push("of fprop's values");
   return parts.join(" ");
+}
+
+function describeScale(scale: QuantizedOperand["scale"]): string[] {
+  if (scale.type === "delayed") return ["delayed"];
+  if (scale.type === "fp32") return scale.powerOfTwo ? ["2^n"] : [];
+  if (scale.type === "e8m0" && scale.statistic === "std") return [`up to ${scale.sigmas.toFixed(2)}σ`];
+  const { gain = 1 } = scale;
+  const parts = gain === 1 ? [] : [`gain ${Number(gain.toFixed(4))}`];
+  if (scale.type === "e8m0") return [...(scale.round === "floor" ? ["floor"] : []), ...parts];
+  if (scale.outer === "row") parts.unshift("row-scaled");
+  if (scale.outer === "1x128") parts.unshift("in 1x128");
+  if (scale.fourOverSix !== undefined) parts.push(`4/6 by ${scale.fourOverSix}`);
+  return parts;
 }
 
 /** Dims that the quantizers pad with zeros to whole blocks and groups: the contracting dim, and both dims of tiles. */

@@ -5,7 +5,7 @@
 import { iota, type Shape, type Tensor } from "../core/index.ts";
 import { asWord, type DrawStream, type Key, randomKey, streamOfKey, type Word } from "../core/random.ts";
 import { hashName, type Key as NumberKey } from "../core/randomBits.ts";
-import { type GemmName, gemmNames } from "./precision.ts";
+import type { GemmName } from "./precision.ts";
 
 /** What all draws of a training step share. Make one object a step: what follows from it is computed once. */
 export interface RandomKey {
@@ -18,11 +18,13 @@ export interface RandomKey {
 export interface RandomPlace {
   readonly module: string;
   readonly layer: Word;
-  readonly gemm: GemmName;
+  /** layer: what all GEMMs of the layer share. */
+  readonly gemm: GemmName | "layer";
   /** signs: the rotation that both operands of the GEMM have. */
   readonly operand: "left" | "right" | "signs";
 }
 
+const gemmCodes = { fprop: 0, dgrad: 1, wgrad: 2, layer: 3 } as const;
 const operandCodes = { left: 0, right: 1, signs: 2 } as const;
 
 const stepKeys = new WeakMap<RandomKey, Key>();
@@ -37,7 +39,7 @@ function keyOfStep(random: RandomKey): Key {
 /** The draws of a place in a step. */
 export function streamAt(random: RandomKey, { module, layer, gemm, operand }: RandomPlace): DrawStream {
   const [step0, step1] = keyOfStep(random);
-  const low = (gemmNames.indexOf(gemm) << 4) | operandCodes[operand];
+  const low = (gemmCodes[gemm] << 4) | operandCodes[operand];
   const key0 = step0.xor(hashName(module));
   return streamOfKey([key0, step1.xor(asWord(layer).shiftLeft(8).or(low))]);
 }

@@ -8,9 +8,9 @@ import type {
   E8m0Scale,
   LinearPrecision,
   PlainOperand,
-  QuantizedOperand,
   RotatableOperand,
   Rotation,
+  RoundedOperand,
   RowBlock,
 } from "./precision.ts";
 
@@ -102,9 +102,9 @@ export function mxfp4(switches: Partial<Mxfp4Switches> = {}): LinearPrecision {
 }
 
 interface Fp4Operands {
-  readonly x: QuantizedOperand & { readonly block: RowBlock };
-  readonly dy: QuantizedOperand & { readonly block: RowBlock };
-  readonly w: QuantizedOperand;
+  readonly x: RoundedOperand & { readonly block: RowBlock };
+  readonly dy: RoundedOperand & { readonly block: RowBlock };
+  readonly w: RoundedOperand;
   readonly rotation: Rotation;
 }
 
@@ -121,7 +121,7 @@ function fp4Precision(
 }
 
 /** The same three operands in each of the GEMMs that read them, none rotated. */
-function threeOperands(x: QuantizedOperand, w: QuantizedOperand, dy: QuantizedOperand): LinearPrecision {
+function threeOperands(x: RoundedOperand, w: RoundedOperand, dy: RoundedOperand): LinearPrecision {
   return {
     fprop: { rotation: "none", left: x, right: w },
     dgrad: { rotation: "none", left: dy, right: w },
@@ -187,6 +187,6 @@ export function fp8BlockScaling(switches: Partial<Fp8Switches> = {}): LinearPrec
   const { hybrid, powerOfTwo } = { ...fp8BlockDefaults, ...switches };
   const scale = { type: "fp32", powerOfTwo } as const;
   const operand = { element: "e4m3", rounding: "nearest", block: "1x128", scale } as const;
-  const dy: QuantizedOperand = hybrid ? { ...operand, element: "e5m2" } : operand;
+  const dy: RoundedOperand = hybrid ? { ...operand, element: "e5m2" } : operand;
   return threeOperands(operand, { ...operand, block: "128x128" }, dy);
 }

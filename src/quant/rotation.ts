@@ -49,6 +49,12 @@ export function rotationMatrix({ size, signs }: Rotation, stream?: DrawStream): 
   return { size, matrix: entries.mul(drawn), scale };
 }
 
+/** The transform that undoes it. */
+export const inverse = ({ matrix, ...rest }: RotationMatrix): RotationMatrix => ({
+  ...rest,
+  matrix: matrix.transpose(),
+});
+
 /**
  * x [M, N] with groups along dim 0 (axis "col") or dim 1 ("row") rotated, that dim padded with zeros to whole groups. Summed
  * in float32, rounded to x's dtype.

@@ -3,15 +3,17 @@
  *
  *     e4m3   C = max·bound/gain          S = min(C / A, FLT_MAX), 1 where A is 0 or not finite
  *            s = E4M3(min(a · (S · (gain/max)), 448))      e = min(1 / (s · (1/S)), FLT_MAX)
- *     e8m0   up: s = 2^⌈log2(a · (1/max))⌉     floor: s = 2^(⌊log2 a⌋ − ⌊log2 max⌋)     e = 1/s
+ *     e8m0   up: s = 2^⌈log2(a · (1/max))⌉     floor: s = 2^(⌊log2 a⌋ − ⌊log2 max⌋)     e = (1/s) · (1/gain)
+ *     std    s = 2^⌊log2(σ · (sigmas/max) + 1e-8)⌋, σ² the mean of (x − mean)² over the block, sums left to right     e = 1/s
  *     fp32   e = max / a, at most the largest number, 1 where a is 0 or not finite, perhaps cut to a power of two     s = 1/e
  *
  * a: the block's max|x|; A: that of what the outer scale covers; max: the format's largest value; s: the stored scale, which
- * decodes; e: what elements are multiplied by before they are rounded.
+ * decodes; e: what elements are multiplied by before they are rounded. E8M0 can't hold a gain, so it decodes as a factor.
  */
 import { type DType, full, optimizationBarrier, type Tensor, where } from "../core/index.ts";
+import { type BlockSize, blockSums, perBlock } from "./blocks.ts";
 import { e4m3, type NarrowFormat } from "./formats.ts";
-import type { E4m3Scale, E8m0Scale, Fp32Scale } from "./precision.ts";
+import type { E4m3Scale, E8m0Scale, Fp32Scale, SpreadScale } from "./precision.ts";
 import { roundNearest } from "./rounding.ts";
 
 export interface BlockScales {
@@ -40,12 +42,30 @@ export const encodeScale = (stored: Tensor, outer: Tensor): Tensor =>
     .div(stored.mul(full(outer.shape, 1, "float32").div(outer)))
     .min(maxFloat32);
 
-/** @param amax scalar, or one for each row of blocks in a shape that broadcasts against `ofBlocks` */
-export function e4m3Scales(ofBlocks: Tensor, amax: Tensor, scale: E4m3Scale, format: NarrowFormat): BlockScales {
+/** Values to E4M3, at most its largest; `zero`, where it is given, in place of 0. */
+export function storedE4m3(x: Tensor, zero?: number): Tensor {
+  const stored = roundNearest(x.min(e4m3.max), e4m3);
+  return zero === undefined ? stored : where(stored.eq(0), full(stored.shape, zero, "float32"), stored);
+}
+
+/** What a block scale becomes that rounds to 0, if that is something else. */
+export const zeroScale = ({ neverZero = false }: E4m3Scale): number | undefined => (neverZero ? 2 ** -9 : undefined);
+
+/**
+ * @param amax scalar, or one for each row or block in a shape that broadcasts against `ofBlocks`
+ * @param zero in place of scales that round to 0
+ */
+export function e4m3Scales(
+  ofBlocks: Tensor,
+  amax: Tensor,
+  scale: E4m3Scale,
+  format: NarrowFormat,
+  zero = zeroScale(scale),
+): BlockScales {
   const S = outerScale(amax, codeRange(scale, format));
   // A flat array is one loop; with one S a row, the blocks keep their rows.
   const blocks = amax.rank === 0 ? ofBlocks.reshape([-1]) : ofBlocks;
-  const stored = roundNearest(blocks.mul(S.mul((scale.gain ?? 1) / format.max)).min(e4m3.max), e4m3);
+  const stored = storedE4m3(blocks.mul(S.mul((scale.gain ?? 1) / format.max)), zero);
   return materialised({ stored, encode: encodeScale(stored, S) }, ofBlocks);
 }
 
@@ -56,7 +76,7 @@ const exponentMask = 0x7f800000;
 const smallestScale = 0x400000;
 
 /** Scales are powers of two; the byte of E8M0 is the exponent field of their float32. */
-export function e8m0Scales(ofBlocks: Tensor, { round }: E8m0Scale, format: NarrowFormat): BlockScales {
+export function e8m0Scales(ofBlocks: Tensor, { round, gain = 1 }: E8m0Scale, format: NarrowFormat): BlockScales {
   const blocks = ofBlocks.reshape([-1]);
   const field = (bits: Tensor) => bits.shiftRight(mantissaBits).bitcast("int32");
   let exponent: Tensor;
@@ -68,12 +88,36 @@ export function e8m0Scales(ofBlocks: Tensor, { round }: E8m0Scale, format: Narro
     const exact = bits.and(mantissaMask).eq(0).or(bits.le(smallestScale));
     exponent = field(bits).add(where(exact, full(bits.shape, 0, "int32"), full(bits.shape, 1, "int32")));
   }
-  exponent = exponent.min(254);
+  const { stored, encode } = powersOfTwo(exponent.min(254));
+  return materialised({ stored, encode: gain === 1 ? encode : encode.mul(1 / gain) }, ofBlocks);
+}
+
+/** Scales from their biased exponents (int32, 0 to 254). */
+function powersOfTwo(exponent: Tensor): BlockScales {
   const normal = exponent.shiftLeft(mantissaBits).bitcast("float32");
   const denormal = full([], smallestScale, "uint32").bitcast("float32");
   const stored = where(exponent.gt(0), normal, denormal.broadcastTo(normal.shape));
   const encode = full(exponent.shape, 254, "int32").sub(exponent).shiftLeft(mantissaBits).bitcast("float32");
-  return materialised({ stored, encode }, ofBlocks);
+  return { stored, encode };
+}
+
+/** Scales are powers of two from the spread of each block's elements; zeros of the padding count among them. */
+export function spreadScales(
+  view: Tensor,
+  size: BlockSize,
+  { sigmas }: SpreadScale,
+  { max }: NarrowFormat,
+): BlockScales {
+  // Behind barriers: a product that feeds an add would be fused with it and rounded once.
+  const rounded = (t: Tensor): Tensor => optimizationBarrier([t])[0]!;
+  const perElement = 1 / (size.rows * size.columns);
+  const off = rounded(view.sub(perBlock(rounded(blockSums(view, size).mul(perElement)), size)));
+  const sigma = blockSums(rounded(off.mul(off)), size)
+    .mul(perElement)
+    .sqrt();
+  const target = rounded(sigma.mul(sigmas / max)).add(1e-8);
+  const exponent = target.min(maxFloat32).bitcast("uint32").shiftRight(mantissaBits).bitcast("int32").min(254);
+  return materialised(powersOfTwo(exponent), target);
 }
 
 /**

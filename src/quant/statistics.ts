@@ -33,12 +33,12 @@ const smallestE8m0 = 2 ** -127;
 
 /** float32 [statisticNames.length] of a matrix quantized as `operand` says; of a rotated one, in the rotated space. */
 export function quantizationStatistics(quantized: Quantized, operand: QuantizedOperand): Tensor {
-  const { source, elements, scales, block } = quantized;
+  const { source, elements, scales } = quantized;
   const x = source.astype("float32");
   const magnitude = x.abs();
   const decoded = dequantize(quantized, operand);
   const amax = largestMagnitude(source);
-  const ofBlocks = operand.block === "tensor" ? amax : largestMagnitudes(padToBlocks(source, block), block).ofBlocks;
+  const ofBlocks = largestOfBlocks(quantized, operand);
   const atLimit = elements.abs().eq(formats[operand.element].max);
   const smallestScale = operand.scale.type === "e8m0" ? smallestE8m0 : 0;
   const off = decoded.sub(x);
@@ -55,6 +55,12 @@ export function quantizationStatistics(quantized: Quantized, operand: QuantizedO
     ],
     0,
   );
+}
+
+/** The largest magnitude behind each stored scale. */
+function largestOfBlocks({ source, amax, block }: Quantized, operand: QuantizedOperand): Tensor {
+  const isWhole = operand.block === "tensor" || operand.block === "row";
+  return isWhole ? amax! : largestMagnitudes(padToBlocks(source, block), block).ofBlocks;
 }
 
 /** The same of a matrix that no GEMM quantizes: its magnitude and signal; no scale, no noise. */

@@ -248,7 +248,7 @@ describe("halfbyte explain", () => {
     expect(stdout).toContain("llama3-8b (preset)\n  dataset_type=synthetic\n");
     expect(stdout).toContain("llama3-8b (model_name)\n  8,030,261,248 parameters;");
     expect(stdout).toMatch(
-      /^te_nvfp4_no_rht \(quantization\)\n {2}fprop: .*\n.*\n {2}wgrad: e2m1 1x16 stochastic × e2m1 1x16\n {2}precision_policy=mlp_only; no block/m,
+      /^te_nvfp4_no_rht \(quantization\)\n {2}fprop: .*\n.*\n {2}wgrad: e2m1 1x16 stochastic \(biased\) × e2m1 1x16\n {2}precision_policy=mlp_only; no block/m,
     );
   });
 

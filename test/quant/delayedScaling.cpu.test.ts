@@ -2,6 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { encodeArray } from "../../src/core/codecs.ts";
 import { type HostArray, hostArray, type Tensor } from "../../src/core/index.ts";
+import { checkPrecision } from "../../src/quant/checkPrecision.ts";
 import {
   bf16,
   type DelayedScale,
@@ -13,10 +14,9 @@ import {
   type LinearPrecision,
   largerMagnitudes,
   nextDelayedScaling,
-  type QuantizedOperand,
   quantize,
+  type RoundedOperand,
 } from "../../src/quant/index.ts";
-import { checkPrecision } from "../../src/quant/precision.ts";
 import { golden, goldenJson } from "../golden.ts";
 import { bits, compiled, compiledFunction, floats, interpreted, numbers } from "./bothWays.ts";
 
@@ -25,14 +25,14 @@ const { sequences, configs, steps } = goldenJson<{ sequences: string[]; configs:
   "13_fp8_delayed/index",
 );
 
-const operandOf = (element: ElementName, scale: Omit<DelayedScale, "type">): QuantizedOperand => ({
+const operandOf = (element: ElementName, scale: Omit<DelayedScale, "type">): RoundedOperand => ({
   element,
   rounding: "nearest",
   block: "tensor",
   scale: { type: "delayed", ...scale },
 });
 
-const precisionOf = (operand: QuantizedOperand): LinearPrecision => {
+const precisionOf = (operand: RoundedOperand): LinearPrecision => {
   const gemm = { rotation: "none", left: operand, right: operand } as const;
   return { fprop: gemm, dgrad: gemm, wgrad: gemm };
 };

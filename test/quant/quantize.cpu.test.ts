@@ -9,10 +9,12 @@ import {
   type QuantizedOperand,
   type QuantizeOptions,
   quantize,
+  type RotationMatrix,
   rotationMatrix,
   streamAt,
 } from "../../src/quant/index.ts";
 import { compiledFunction, differences, floats, fromNumbers, interpreted, normals, numbers } from "./bothWays.ts";
+import { identityMatrix } from "./plainQuantizers.ts";
 
 interface Mode extends QuantizeOptions {
   readonly operand: QuantizedOperand;
@@ -24,6 +26,10 @@ const e4m3 = { type: "e4m3", outer: "tensor" } as const;
 const nearest = { element: "e2m1", rounding: "nearest", scale: e4m3 } as const;
 const stochastic = { ...nearest, rounding: "stochastic" } as const;
 const rows: QuantizedOperand = { ...nearest, block: "1x16" };
+const inGroups = { type: "e4m3", outer: "1x128" } as const;
+const eden = { rounding: "eden", block: "1x16", scale: { ...e4m3, bound: 255.99, gain: (17 / 16) * 0.93 } } as const;
+/** A rotation by nothing, so that the matrix is what is quantized. */
+const identity = (size: number): RotationMatrix => ({ size, matrix: identityMatrix(size), scale: undefined });
 const modes = {
   "NVFP4 rows": { axis: "row", operand: rows },
   "NVFP4 columns": { axis: "col", operand: rows },
@@ -62,6 +68,39 @@ const modes = {
     axis: "col",
     operand: { ...rows, element: "e4m3", block: "128x128", scale: { type: "fp32", powerOfTwo: false } },
   },
+  "NVFP4 rows in groups of 128": { axis: "row", operand: { ...rows, scale: inGroups } },
+  "stochastic NVFP4 columns in groups of 128, no scale 0": {
+    axis: "col",
+    operand: { ...stochastic, block: "1x16", scale: { ...inGroups, neverZero: true } },
+    draws,
+  },
+  "NVFP4 by four over six, largest error": {
+    axis: "row",
+    operand: { ...rows, scale: { ...e4m3, fourOverSix: "absmax" } },
+  },
+  "stochastic MXFP4 with gain 4/3": {
+    axis: "row",
+    operand: { ...stochastic, block: "1x32", scale: { type: "e8m0", round: "floor", gain: 4 / 3 } },
+    draws,
+  },
+  "MXFP4 by standard deviations": {
+    axis: "row",
+    operand: { ...rows, block: "1x32", scale: { type: "e8m0", statistic: "std", sigmas: 2.92247856 } },
+  },
+  "MXFP4 columns by standard deviations": {
+    axis: "col",
+    operand: { ...rows, block: "1x32", scale: { type: "e8m0", statistic: "std", sigmas: 2.92247856 } },
+  },
+  "E2M1 with a power of two a row": {
+    axis: "row",
+    operand: { ...rows, block: "row", scale: { type: "fp32", powerOfTwo: true } },
+  },
+  "E2M1 with a scale a column": {
+    axis: "col",
+    operand: { ...rows, block: "row", scale: { type: "fp32", powerOfTwo: false } },
+  },
+  "EDEN rows": { axis: "row", operand: { ...rows, ...eden }, rotation: identity(16), draws },
+  "EDEN columns": { axis: "col", operand: { ...rows, ...eden }, rotation: identity(16), draws },
 } as const satisfies Record<string, Mode>;
 
 const parts =
@@ -134,7 +173,8 @@ describe.each(Object.entries<Mode>(modes))("quantizing: %s", (_, mode) => {
     );
     for (const run of [async (x: HostArray) => interpreted(f, x), compiledFunction(f)]) {
       const [small, large] = [named(await run(x)), named(await run(padded))];
-      expect(small.values.shape).toEqual([height, width]);
+      // A rotation keeps its whole groups.
+      if (mode.rotation === undefined) expect(small.values.shape).toEqual([height, width]);
       // Draws are numbered in the unpadded matrix, so only nearest rounding must agree.
       if (operand.rounding !== "nearest") continue;
       const [a, b] = [numbers(small.elements), numbers(large.elements)];

@@ -5,6 +5,7 @@ import { randomBits16, type Word } from "../../src/core/random.ts";
 import { deriveKey, drawBits, hashName, type RandomStream, streamOfKey } from "../../src/core/randomBits.ts";
 import {
   e2m1,
+  type GemmName,
   gemmNames,
   nvfp4,
   type QuantizedOperand,
@@ -19,9 +20,10 @@ import { compiledFunction, floats, interpreted, normals, numbers } from "./bothW
 const { fprop, dgrad } = nvfp4();
 const [nearestRows, stochasticRows] = [fprop.left, dgrad.left] as [QuantizedOperand, QuantizedOperand];
 const scalar = (value: number) => hostArray([], "uint32", Uint32Array.of(value));
-const home: RandomPlace = { module: "mlp.up", layer: 3, gemm: "dgrad", operand: "left" };
+const home: RandomPlace & { readonly gemm: GemmName } = { module: "mlp.up", layer: 3, gemm: "dgrad", operand: "left" };
 
 interface Coordinates extends RandomPlace {
+  readonly gemm: GemmName;
   readonly seed: number;
   readonly step: Word;
   readonly microBatch: Word;

@@ -34,20 +34,24 @@ describe("recipes", () => {
   it("describe NVFP4's three GEMMs as the contract's table", () => {
     const { fprop, dgrad, wgrad } = nvfp4();
     expect(describeGemm(fprop)).toBe("e2m1 1x16 × e2m1 16x16");
-    expect(describeGemm(dgrad)).toBe("e2m1 1x16 stochastic × e2m1 16x16");
-    expect(describeGemm(wgrad)).toBe("e2m1 1x16 stochastic × e2m1 1x16, rotated");
+    expect(describeGemm(dgrad)).toBe("e2m1 1x16 stochastic (biased) × e2m1 16x16");
+    expect(describeGemm(wgrad)).toBe("e2m1 1x16 stochastic (biased) × e2m1 1x16, rotated");
+    // With a gain of 17/16 no element saturates whatever its scale rounds to.
+    expect(describeGemm(nvfp4({ gain: 17 / 16 }).dgrad)).toBe(
+      "e2m1 1x16 gain 1.0625 stochastic × e2m1 16x16 gain 1.0625",
+    );
     expect(describeGemm(bf16.fprop)).toBe("bf16 × bf16");
     expect(describeGemm(bf16.fprop, "float32")).toBe("fp32 × fp32");
   });
 
   it("have a switch for each ingredient", () => {
-    expect(describeGemm(nvfp4({ rht: false }).wgrad)).toBe("e2m1 1x16 stochastic × e2m1 1x16");
+    expect(describeGemm(nvfp4({ rht: false }).wgrad)).toBe("e2m1 1x16 stochastic (biased) × e2m1 1x16");
     expect(isStochastic(nvfp4())).toBe(true);
     expect(isStochastic(nvfp4({ stochasticRounding: false }))).toBe(false);
     const rows = nvfp4({ weightScaling: "1d" });
     expect([rows.fprop, rows.dgrad].map((gemm) => describeGemm(gemm))).toEqual([
       "e2m1 1x16 × e2m1 1x16",
-      "e2m1 1x16 stochastic × e2m1 1x16",
+      "e2m1 1x16 stochastic (biased) × e2m1 1x16",
     ]);
   });
 
@@ -196,7 +200,9 @@ describe("the table of what runs", () => {
   it("reads as text", () => {
     const text = showPrecisionTable(plan, options);
     expect(text).toMatch(/^nvfp4, mlp_only\nnvfp4 keeps the last 2 of 8 blocks in BF16/);
-    expect(text).toMatch(/^0–5 +mlp\.up +wgrad +e2m1 1x16 stochastic × e2m1 1x16, rotated +emulated +tokens 50→64$/m);
+    expect(text).toMatch(
+      /^0–5 +mlp\.up +wgrad +e2m1 1x16 stochastic \(biased\) × e2m1 1x16, rotated +emulated +tokens 50→64$/m,
+    );
     expect(text).toMatch(/^6–7 +mlp\.up +fprop +bf16 × bf16 +native +none +last_layers_bf16$/m);
   });
 });

@@ -9,13 +9,13 @@ import {
   linear,
   nvfp4,
   type OperandSpec,
-  type QuantizedOperand,
+  type RoundedOperand,
   type StatisticName,
   statisticNames,
 } from "../../src/quant/index.ts";
 import { compiled, floats, interpreted, normals, numbers } from "./bothWays.ts";
 
-const delayed = (element: "e4m3" | "e5m2"): QuantizedOperand => ({
+const delayed = (element: "e4m3" | "e5m2"): RoundedOperand => ({
   element,
   rounding: "nearest",
   block: "tensor",
