@@ -102,14 +102,15 @@ export interface DelayedScale {
 /** Each element by itself: to nearest with ties to even, or by random bits. */
 export type Rounding = "nearest" | "stochastic" | "stochastic8";
 
-interface Elements {
+/** What all operands of 4 and 8 bits have. */
+export interface NarrowElements {
   readonly element: ElementName;
   /** What is quantized: the high-precision value (default), or the value that fprop's copy decodes to. */
   readonly source?: "value" | "fprop";
 }
 
 /** An operand whose elements are rounded to 4 or 8 bits one by one. */
-export type RoundedOperand = Elements & {
+export type RoundedOperand = NarrowElements & {
   /** stochastic draws 16 random bits for an element, stochastic8 the 8 that Blackwell's convert takes. */
   readonly rounding: Rounding;
 } & (
@@ -124,7 +125,7 @@ export type RoundedOperand = Elements & {
  * multiplied by what keeps its projection on the value, and rounded stochastically (MS-EDEN, eden.ts). With signs drawn
  * afresh this has no bias, at less than half the error of stochastic elements.
  */
-export interface EdenOperand<B extends RowBlock = RowBlock> extends Elements {
+export interface EdenOperand<B extends RowBlock = RowBlock> extends NarrowElements {
   readonly rounding: "eden";
   readonly block: B;
   readonly scale: E4m3Scale & { readonly fourOverSix?: never };
@@ -136,6 +137,7 @@ export type QuantizedOperand = RoundedOperand | EdenOperand;
 /** An operand as it is, or rounded. */
 export type OperandSpec = PlainOperand | QuantizedOperand;
 
+/** Elements of a group that is rotated. */
 export type RotationSize = 16 | 32 | 64 | 128;
 
 /** A Hadamard transform with signs that never change: NVIDIA's 16, repeated, or none. */
@@ -159,27 +161,31 @@ export type Rotation = FixedRotation | FreshRotation;
 export type RotatableOperand = RoundedOperand & { readonly block: RowBlock | "row" | "tensor" };
 
 /** The sizes of rotations whose groups are whole blocks. */
-interface SizesOf {
+export interface SizesOf {
   readonly "1x16": RotationSize;
   readonly "1x32": 32 | 64 | 128;
   readonly "1x64": 64 | 128;
   readonly "1x128": 128;
 }
 
-interface Operands<Operand> {
+/** The two factors of a GEMM. */
+export interface Operands<Operand> {
   readonly left: Operand;
   readonly right: Operand;
 }
 
-interface UnrotatedGemm extends Operands<PlainOperand | RoundedOperand> {
+/** A GEMM of operands as they lie. */
+export interface UnrotatedGemm extends Operands<PlainOperand | RoundedOperand> {
   readonly rotation: "none";
 }
 
-interface RotatedGemm extends Operands<RotatableOperand> {
+/** A GEMM whose operands are both rotated. */
+export interface RotatedGemm extends Operands<RotatableOperand> {
   readonly rotation: Rotation;
 }
 
-interface EdenGemm<B extends RowBlock> extends Operands<RotatableOperand | EdenOperand<B>> {
+/** A GEMM with an operand that is rounded by EDEN. */
+export interface EdenGemm<B extends RowBlock> extends Operands<RotatableOperand | EdenOperand<B>> {
   readonly rotation: FreshRotation<SizesOf[B]>;
 }
 
