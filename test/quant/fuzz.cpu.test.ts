@@ -66,7 +66,8 @@ function overshoot({ scale, element }: QuantizedOperand, stored: number): number
   // The scale may have been rounded down by half a step of E4M3.
   if (scale.type === "e4m3")
     return (rounding * (stored + 2 ** (Math.max(Math.floor(Math.log2(stored)), -6) - 4))) / stored;
-  if (scale.type === "delayed") return Number.POSITIVE_INFINITY;
+  // Scales of steps before, and of standard deviations, cut off what is larger.
+  if (scale.type === "delayed" || (scale.type === "e8m0" && scale.statistic === "std")) return Number.POSITIVE_INFINITY;
   const { max } = formats[element];
   return scale.type === "e8m0" && scale.round === "floor" ? 2 ** (Math.floor(Math.log2(max)) + 1) / max : rounding;
 }
