@@ -189,6 +189,7 @@ export type { PresetName } from "./presets/index.ts";
 export { type Preset, presets, type UserPreset } from "./presets/index.ts";
 export type { BlockSize } from "./quant/blocks.ts";
 export { fromCodes, fromExponents, packPairs, toCodes, toExponents, unpackPairs } from "./quant/codes.ts";
+export type { DelayedScaling, DelayedScalingState, ScaleRule } from "./quant/delayedScaling.ts";
 export { type ElementName, e2m1, e4m3, e5m2, type NarrowFormat } from "./quant/formats.ts";
 export type {
   GemmName,
@@ -282,5 +283,5 @@ export {
 export { type GradientOptions, lossAndGradients, type StepGradients } from "./train/gradients.ts";
 export type { BufferUse, MemoryUse } from "./train/outOfMemory.ts";
 export { OutOfMemoryError, TooLargeError } from "./train/outOfMemory.ts";
-export type { OptimizerState } from "./train/state.ts";
+export type { OptimizerState, StateExtras } from "./train/state.ts";
 export { initialState, type TrainState } from "./train/state.ts";

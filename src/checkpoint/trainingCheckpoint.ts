@@ -12,6 +12,7 @@ import { type HostArray, treeMap } from "../core/index.ts";
 import { checkHfTensors, hfNames, llamaFromHf, llamaToHf } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
+import type { DelayedScalingState } from "../quant/index.ts";
 import { notWritable } from "./runFolder.ts";
 import { type LazyArray, openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
 import { faultOf, looksWhole, removeLeftovers, writeJson, writeWholeFolder } from "./wholeFolder.ts";
@@ -22,7 +23,15 @@ export interface CheckpointArrays<Leaf> {
   readonly optimizer: { readonly count: Leaf; readonly mu: LlamaTree<Leaf>; readonly nu: LlamaTree<Leaf> };
   /** Where the loss is scaled: the scale (float32 scalar) and the good steps since it changed (int32 scalar). */
   readonly lossScale?: { readonly scale: Leaf; readonly goodSteps: Leaf };
+  /** Where scales are delayed: float32 scales in force [layers, modules, 3] and histories [layers, modules, 3, length]. */
+  readonly delayedScaling?: DelayedScalingState<Leaf>;
 }
+
+/** What else the optimizer's file holds under which names. */
+const extraNames = {
+  lossScale: { scale: "loss_scale", goodSteps: "loss_scale_good_steps" },
+  delayedScaling: { scales: "delayed_scaling.scales", history: "delayed_scaling.amax_history" },
+} as const;
 
 const progressSchema = z.object({
   format: z.literal(1),
@@ -88,7 +97,7 @@ export async function saveCheckpoint(
   keep?: number,
 ): Promise<CheckpointPlace> {
   const path = checkpointPath(checkpoints, progress.step);
-  const { params, optimizer, lossScale } = arrays;
+  const { params, optimizer, lossScale, delayedScaling } = arrays;
   const moments = (name: string, tree: LlamaTree<DeviceArray | HostArray>) =>
     llamaToHf(tree).map(([key, leaf]) => finiteEntry(`${name}.${key}`, leaf));
   try {
@@ -103,9 +112,8 @@ export async function saveCheckpoint(
         finiteEntry("count", optimizer.count),
         ...moments("mu", optimizer.mu),
         ...moments("nu", optimizer.nu),
-        ...(lossScale
-          ? [finiteEntry("loss_scale", lossScale.scale), finiteEntry("loss_scale_good_steps", lossScale.goodSteps)]
-          : []),
+        ...(lossScale ? entriesOf(extraNames.lossScale, lossScale) : []),
+        ...(delayedScaling ? entriesOf(extraNames.delayedScaling, delayedScaling) : []),
       ]),
       "state.json": await writeJson(join(folder, "state.json"), { format: 1, ...progress }),
     }));
@@ -121,6 +129,14 @@ async function deleteOlder(checkpoints: string, keep: number | undefined): Promi
   if (keep === undefined) return;
   const whole = listCheckpoints(checkpoints).filter(({ path }) => looksWhole(path));
   for (const { path } of whole.slice(0, -keep)) await rm(path, { recursive: true, force: true });
+}
+
+/** The arrays of an object under their names in the file. */
+function entriesOf<K extends string>(
+  names: Readonly<Record<K, string>>,
+  arrays: Readonly<Record<K, DeviceArray | HostArray>>,
+): [string, LazyArray][] {
+  return (Object.keys(names) as K[]).map((key) => finiteEntry(names[key], arrays[key]));
 }
 
 /** An array to write that is fetched, and looked through, when its turn comes. */
@@ -159,12 +175,21 @@ export async function loadCheckpoint(path: string, config: LlamaConfig): Promise
       return treeMap((key: string) => arrays.get(key), hfNames(config));
     };
     const optimizer = { count: await file.read("count"), mu: await moments("mu"), nu: await moments("nu") };
-    if (!file.tensors.has("loss_scale")) return { optimizer };
-    const lossScale = {
-      scale: await readFinite(file, "loss_scale"),
-      goodSteps: await file.read("loss_scale_good_steps"),
+    return {
+      optimizer,
+      ...(file.tensors.has(extraNames.lossScale.scale) && {
+        lossScale: {
+          scale: await readFinite(file, extraNames.lossScale.scale),
+          goodSteps: await file.read(extraNames.lossScale.goodSteps),
+        },
+      }),
+      ...(file.tensors.has(extraNames.delayedScaling.scales) && {
+        delayedScaling: {
+          scales: await readFinite(file, extraNames.delayedScaling.scales),
+          history: await readFinite(file, extraNames.delayedScaling.history),
+        },
+      }),
     };
-    return { optimizer, lossScale };
   });
   return { params, ...others, progress };
 }

@@ -16,7 +16,14 @@ import {
   ropeTables,
   swiglu,
 } from "../nn/index.ts";
-import { type LinearPrecision, type LinearTaps, linear, type RandomKey } from "../quant/index.ts";
+import {
+  type DelayedScaling,
+  delayedScalingOf,
+  type LinearPrecision,
+  type LinearTaps,
+  linear,
+  type RandomKey,
+} from "../quant/index.ts";
 import {
   type LayerFunction,
   type LayerPlace,
@@ -146,6 +153,15 @@ export function llamaHidden(params: LlamaParams, tokens: Tensor, options: LlamaO
 /** The runs of blocks of equal precision, which scanned layers are scanned by. */
 export function llamaSegments({ config, precision }: LlamaOptions): LayerSegment[] {
   return layerSegments(config.numLayers, (layer) => JSON.stringify(llamaModules.map((m) => precision(m, layer))));
+}
+
+/** The delayed scales of the linear layers, in the order of `llamaModules`; undefined where there are none. */
+export function llamaDelayedScaling({
+  config,
+  precision,
+}: Pick<LlamaOptions, "config" | "precision">): DelayedScaling | undefined {
+  const layers = Array.from({ length: config.numLayers }, (_, layer) => llamaModules.map((m) => precision(m, layer)));
+  return delayedScalingOf(layers);
 }
 
 const embedding = ({ embed }: LlamaParams, tokens: Tensor, { config }: LlamaOptions): Tensor =>

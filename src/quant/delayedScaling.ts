@@ -34,7 +34,7 @@ export interface DelayedScalingState<Leaf = Tensor> {
 }
 
 /** How one tensor's scale is delayed. */
-interface ScaleRule extends DelayedScale {
+export interface ScaleRule extends DelayedScale {
   /** The largest value of its elements. */
   readonly max: number;
 }
@@ -95,13 +95,18 @@ export function tapsOfScales(scales: Tensor): { readonly scales: Tensor }[] {
 export const largerMagnitudes = (a: Tensor, b: Tensor): Tensor =>
   a.bitcast("uint32").max(b.bitcast("uint32")).bitcast("float32");
 
-/**
- * The state after a step that saw the magnitudes `amax`, float32 [layers, modules, 3]: maxima over all of a step's
- * micro-batches. What is not delayed stays as it is.
- */
+/** What a step saw. */
+export interface SeenMagnitudes {
+  /** float32 [layers, modules, 3]: maxima over all of the step's micro-batches. */
+  readonly amax: Tensor;
+  /** Bool scalar: the step counts; default true. */
+  readonly finite?: Tensor;
+}
+
+/** The state after a step. What is not delayed stays as it is, and all of it after a step that does not count. */
 export function nextDelayedScaling(
   { scales, history }: DelayedScalingState,
-  amax: Tensor,
+  { amax, finite }: SeenMagnitudes,
   { shape, historyLength: L, rules }: DelayedScaling,
 ): DelayedScalingState {
   invariant(history.shape.at(-1) === L && amax.shape.join() === shape.join(), "delayed scaling's state fits its rules");
@@ -121,9 +126,10 @@ export function nextDelayedScaling(
     L === 1 ? zeros(history.shape, "float32") : concat([zeros(newest.shape, "float32"), slots(2, L), newest], 3);
 
   const delayed = tableOf(shape, rules, () => 1).gt(0);
+  const changes = finite === undefined ? delayed : delayed.and(finite.broadcastTo(shape));
   return {
-    scales: where(delayed.and(usable), fresh, scales),
-    history: where(delayed.reshape(newest.shape).broadcastTo(history.shape), rolled, history),
+    scales: where(changes.and(usable), fresh, scales),
+    history: where(changes.reshape(newest.shape).broadcastTo(history.shape), rolled, history),
   };
 }
 

@@ -12,6 +12,7 @@ export {
   initialDelayedScaling,
   largerMagnitudes,
   nextDelayedScaling,
+  type SeenMagnitudes,
   tapsOfScales,
 } from "./delayedScaling.ts";
 export { dgeSlope } from "./estimators.ts";

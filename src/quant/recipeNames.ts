@@ -8,6 +8,8 @@ import {
   fp8BlockScaling,
   fp8CurrentDefaults,
   fp8CurrentScaling,
+  fp8DelayedDefaults,
+  fp8DelayedScaling,
   mxfp4,
   mxfp4Defaults,
   mxfp8,
@@ -45,6 +47,7 @@ interface Family<S extends object> {
 const families = {
   bf16: { make: () => bf16, defaults: {} },
   fp8_current_scaling: { make: fp8CurrentScaling, defaults: fp8CurrentDefaults },
+  fp8_delayed_scaling: { make: fp8DelayedScaling, defaults: fp8DelayedDefaults },
   fp8_block_scaling: { make: fp8BlockScaling, defaults: fp8BlockDefaults },
   mxfp8: { make: mxfp8, defaults: mxfp8Defaults },
   mxfp4: { make: mxfp4, defaults: mxfp4Defaults },
@@ -70,6 +73,7 @@ const rules: Readonly<Record<string, NameRule>> = {
   none: { family: "bf16" },
   bf16: { family: "bf16" },
   fp8_current_scaling: { family: "fp8_current_scaling" },
+  fp8_delayed_scaling: { family: "fp8_delayed_scaling" },
   fp8_block_scaling: { family: "fp8_block_scaling" },
   mxfp8: { family: "mxfp8" },
   mxfp4: { family: "mxfp4", lastLayersBf16: "15%" },
@@ -78,8 +82,16 @@ const rules: Readonly<Record<string, NameRule>> = {
   te_nvfp4_no_rht: { ...maxText, family: "nvfp4", switches: { rht: false } },
   te_mxfp8: { family: "mxfp8" },
   te_fp8_currentscaling: { family: "fp8_current_scaling" },
+  te_fp8_delayedscaling: { family: "fp8_delayed_scaling" },
+  fp8: {
+    family: "fp8_delayed_scaling",
+    notes: [
+      "fp8_delayed_scaling, which is what MaxText means; its code divides by a scale rounded to BF16, so last bits differ",
+    ],
+  },
   bf16_mixed: { family: "bf16" },
   bf16_with_fp8_current_scaling_mixed: { family: "fp8_current_scaling", firstLayersBf16: 1, lastLayersBf16: 1 },
+  bf16_with_fp8_delayed_scaling_mixed: { family: "fp8_delayed_scaling" },
   bf16_with_fp8_subchannel_scaling_mixed: { family: "fp8_block_scaling", switches: { hybrid: true } },
   bf16_with_mxfp8_mixed: { family: "mxfp8" },
   bf16_with_nvfp4_mixed: {
@@ -89,15 +101,11 @@ const rules: Readonly<Record<string, NameRule>> = {
   },
 };
 
-/** Names that mean a recipe which does not run yet. */
-const notBuilt = ["fp8_delayed_scaling", "te_fp8_delayedscaling", "bf16_with_fp8_delayed_scaling_mixed"];
-
 const otherFp8 = "fp8_current_scaling scales each tensor by its own largest value";
 const integers = "integer formats are not built; mxfp8 and nvfp4 are the recipes of 8 and 4 bits";
 
 /** Names of MaxText that mean something that no recipe here does: why they are refused, and what is near. */
 const refusedNames: Readonly<Record<string, string>> = {
-  fp8: `in MaxText fp8 scales by the largest values of steps before (delayed scaling), which is not built; ${otherFp8}`,
   fp8_gpu: `in MaxText fp8_gpu is fp8 through another library, and no recipe here is its equal; ${otherFp8}`,
   fp8_full: `in MaxText fp8_full scales by calibration settings of its own, which are not built; ${otherFp8}`,
   aqt_fp8: `MaxText's fp8 through the library AQT is not built; ${otherFp8}`,
@@ -140,10 +148,7 @@ function unknownName(name: string): UserError {
   const refused = Object.hasOwn(refusedNames, name) ? refusedNames[name] : undefined;
   if (refused !== undefined) return new UserError("E_RECIPE", refused);
   const built = recipeNames.join(", ");
-  if (notBuilt.includes(name)) {
-    return new UserError("E_RECIPE", `the recipe ${name} is not built yet; recipes that are: ${built}`);
-  }
-  const near = nearest(name, [...recipeNames, ...notBuilt]);
+  const near = nearest(name, recipeNames);
   return new UserError(
     "E_RECIPE",
     `unknown recipe "${name}"${near === undefined ? `; known: ${built}` : `. Did you mean "${near}"?`}`,

@@ -17,6 +17,15 @@ const positive = (most: number) =>
     .default(-1)
     .meta({ rule: `a number above 0 and at most ${most}, or -1` });
 
+/** An integer in a range, or -1 for what the recipe says. */
+const integer = (least: number, most: number) =>
+  z
+    .number()
+    .int()
+    .refine((value) => value === -1 || (value >= least && value <= most))
+    .default(-1)
+    .meta({ rule: `an integer from ${least} to ${most}, or -1` });
+
 /** The switches of recipes; each belongs to the recipes that have it. */
 const switches = {
   rht: choice("true", "false").describe(
@@ -48,6 +57,15 @@ const switches = {
     `FP8 elements: hybrid = gradients in E5M2, the rest in E4M3; e4m3 = all in E4M3; ${ofRecipe}`,
   ),
   power_of_two_scales: choice("true", "false").describe(`FP8's FP32 scales cut to powers of two; ${ofRecipe}`),
+  fp8_amax_history_len: integer(1, 65536).describe(
+    "Steps whose largest magnitudes FP8's delayed scales remember; -1 = what quantization says",
+  ),
+  fp8_amax_compute_algo: choice("max", "most_recent").describe(
+    `What of that history FP8's delayed scales follow: its maximum, or the last step; ${ofRecipe}`,
+  ),
+  fp8_margin: integer(0, 126).describe(
+    "FP8's delayed scales are divided by 2 to this power, which leaves room for larger values; -1 = what quantization says",
+  ),
 } satisfies Record<SwitchKey, z.ZodType>;
 
 export const precisionSettings = z.object({

@@ -14,6 +14,9 @@ export const switchSettings = {
   mx_scale_rounding: "round",
   fp8_format: "hybrid",
   power_of_two_scales: "powerOfTwo",
+  fp8_amax_history_len: "historyLength",
+  fp8_amax_compute_algo: "algorithm",
+  fp8_margin: "margin",
 } as const satisfies Readonly<Record<string, string>>;
 
 export type SwitchKey = keyof typeof switchSettings;

@@ -3,9 +3,9 @@ import type { Tensor } from "../core/index.ts";
 import type { ValidationBatches } from "../data/index.ts";
 import { disposeTree, fetchTree, jit } from "../jit/index.ts";
 import { bitsPerByte } from "../metrics/index.ts";
-import type { LlamaTree } from "../models/llama.ts";
-import { type LlamaOptions, type LlamaParams, llamaLoss } from "../models/llama.ts";
+import { type LlamaOptions, llamaLoss } from "../models/llama.ts";
 import type { Client, DeviceArray } from "../pjrt/index.ts";
+import { type ModelState, withScales } from "./modelState.ts";
 
 export interface Evaluation {
   /** Nats per token: the sum over all tokens by their number, whatever the batches. */
@@ -17,7 +17,7 @@ export interface Evaluation {
 
 export interface Evaluator {
   /** @param maxBatches default: all */
-  evaluate(params: LlamaTree<DeviceArray>, batches: ValidationBatches, maxBatches?: number): Promise<Evaluation>;
+  evaluate(state: ModelState<DeviceArray>, batches: ValidationBatches, maxBatches?: number): Promise<Evaluation>;
   dispose(): void;
 }
 
@@ -30,16 +30,16 @@ interface EvalBatch {
 /** Compiles at the first use. */
 export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
   const sums = jit(
-    (params: LlamaParams, batch: EvalBatch) => {
-      const { lossSum, totalWeight } = llamaLoss(params, batch, model);
+    ({ params, scales }: ModelState, batch: EvalBatch) => {
+      const { lossSum, totalWeight } = llamaLoss(params, batch, withScales(model, scales));
       return { lossSum, totalWeight };
     },
     { name: "evaluate", ...(client && { client }) },
   );
   return {
-    async evaluate(params, batches, maxBatches = batches.batches) {
+    async evaluate(state, batches, maxBatches = batches.batches) {
       const first = batches.batchAt(0);
-      await sums.compile(params, { tokens: first.tokens, targets: first.targets, weights: first.mask });
+      await sums.compile(state, { tokens: first.tokens, targets: first.targets, weights: first.mask });
       const start = performance.now();
       let nats = 0;
       let validTokens = 0;
@@ -47,7 +47,7 @@ export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
       const count = Math.min(maxBatches, batches.batches);
       for (let index = 0; index < count; index++) {
         const { tokens, targets, mask, targetBytes } = batches.batchAt(index);
-        const result = await sums(params, { tokens, targets, weights: mask });
+        const result = await sums(state, { tokens, targets, weights: mask });
         const { lossSum, totalWeight } = await fetchTree(result);
         disposeTree(result);
         nats += Number(lossSum.data[0]);

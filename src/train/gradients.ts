@@ -2,11 +2,11 @@
 import { scan, valueAndGrad } from "../autodiff/index.ts";
 import { full, iota, type Tensor, treeMap, zeros } from "../core/index.ts";
 import { type LlamaBatch, type LlamaOptions, type LlamaParams, llamaLoss } from "../models/llama.ts";
-import type { Word } from "../quant/index.ts";
+import { largerMagnitudes, tapsOfScales, type Word } from "../quant/index.ts";
 
 /** How a step's gradient is taken. */
 export interface GradientOptions {
-  readonly model: Omit<LlamaOptions, "random">;
+  readonly model: Omit<LlamaOptions, "random" | "taps">;
   /** A: equal parts of the batch that are computed one after the other, so that activations of one are kept at a time. */
   readonly microBatches: number;
   readonly roundingSeed: number;
@@ -14,6 +14,8 @@ export interface GradientOptions {
   readonly step: Tensor;
   /** Float32 scalar: multiplies the loss on its way backward, and is divided out of the gradients. */
   readonly lossScale?: Tensor;
+  /** The delayed scales in force, float32 [layers, modules, 3]. */
+  readonly scales?: Tensor;
 }
 
 /** A step's loss and gradient. */
@@ -23,35 +25,44 @@ export interface StepGradients {
   readonly totalWeight: Tensor;
   /** Float32, of `loss`. */
   readonly grads: LlamaParams;
+  /** The largest magnitudes of tensors whose scales are delayed, of all micro-batches together; shaped as `scales`. */
+  readonly amax?: Tensor;
 }
 
 /**
  * The batch is [A·B, T]; its first B rows are the first micro-batch. Every token's loss is divided by the weight of the
  * whole batch before it goes backward, so a token's gradient has the same bits in whatever micro-batch it lies, and only
- * the order of float32 sums differs. (Recipes with a scale for a whole tensor take it for each micro-batch.)
+ * the order of float32 sums differs. (Recipes with a scale for a whole tensor take it for each micro-batch; a delayed scale is the step's.)
  */
 export function lossAndGradients(params: LlamaParams, batch: LlamaBatch, options: GradientOptions): StepGradients {
   const totalWeight = batch.weights.sum();
-  const { loss, grads } = summedGradients(params, batch, totalWeight.max(1), options);
+  const sums = summedGradients(params, batch, totalWeight.max(1), options);
   const { lossScale } = options;
-  if (lossScale === undefined) return { loss, totalWeight, grads };
+  if (lossScale === undefined) return { ...sums, totalWeight };
   const unscale = full([], 1, "float32").div(lossScale);
-  return { loss, totalWeight, grads: treeMap<LlamaParams>((g: Tensor) => g.mul(unscale), grads) };
+  return { ...sums, totalWeight, grads: treeMap<LlamaParams>((g: Tensor) => g.mul(unscale), sums.grads) };
 }
 
 type Summed = Omit<StepGradients, "totalWeight">;
 
+/** The cotangent of scales is the largest magnitudes (see `LinearTaps`). */
+interface Differentiated {
+  readonly params: LlamaParams;
+  readonly scales?: Tensor;
+}
+
 /** The gradients are of `lossScale` times the loss. */
 function summedGradients(params: LlamaParams, batch: LlamaBatch, divisor: Tensor, options: GradientOptions): Summed {
-  const { model, microBatches, roundingSeed: seed, step, lossScale } = options;
+  const { model, microBatches, roundingSeed: seed, step, lossScale, scales } = options;
   const ofPart = (part: LlamaBatch, microBatch: Word): Summed => {
     const random = { seed, step, microBatch };
-    const lossOf = (params: LlamaParams) => {
-      const loss = llamaLoss(params, part, { ...model, random }).lossSum.div(divisor);
+    const lossOf = ({ params, scales }: Differentiated) => {
+      const taps = scales && tapsOfScales(scales);
+      const loss = llamaLoss(params, part, { ...model, random, ...(taps && { taps }) }).lossSum.div(divisor);
       return { value: lossScale === undefined ? loss : loss.mul(lossScale), aux: loss };
     };
-    const { aux: loss, grad: grads } = valueAndGrad(lossOf, { aux: true })(params);
-    return { loss, grads };
+    const { aux: loss, grad } = valueAndGrad(lossOf, { aux: true })({ params, ...(scales && { scales }) });
+    return { loss, grads: grad.params, ...(grad.scales && { amax: grad.scales }) };
   };
   if (microBatches === 1) return ofPart(batch, 0);
 
@@ -61,11 +72,16 @@ function summedGradients(params: LlamaParams, batch: LlamaBatch, divisor: Tensor
   );
   const sums = scan(
     (sum: Summed, { part, index }: { part: LlamaBatch; index: Tensor }) => {
-      const { loss, grads } = ofPart(part, index);
+      const { loss, grads, amax } = ofPart(part, index);
       const added = treeMap<LlamaParams>((a: Tensor, b: Tensor) => a.add(b), sum.grads, grads);
-      return { carry: { loss: sum.loss.add(loss), grads: added }, y: {} };
+      const largest = amax && largerMagnitudes(sum.amax!, amax);
+      return { carry: { loss: sum.loss.add(loss), grads: added, ...(largest && { amax: largest }) }, y: {} };
     },
-    { loss: zeros([], "float32"), grads: treeMap<LlamaParams>((p: Tensor) => zeros(p.shape, "float32"), params) },
+    {
+      loss: zeros([], "float32"),
+      grads: treeMap<LlamaParams>((p: Tensor) => zeros(p.shape, "float32"), params),
+      ...(scales && { amax: zeros(scales.shape, "float32") }),
+    },
     { part: parts, index: iota([microBatches], 0, "uint32") },
   );
   return sums.carry;

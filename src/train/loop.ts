@@ -8,6 +8,7 @@ import { type RunEvent, stepRecord } from "../metrics/index.ts";
 import { learningRate } from "../optim/index.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
 import type { Evaluation, Evaluator } from "./evaluate.ts";
+import { modelState } from "./modelState.ts";
 import type { Numerics } from "./numerics.ts";
 import type { RunPlan } from "./plan.ts";
 import { explainOverflow, explainSkip } from "./skippedStep.ts";
@@ -171,7 +172,7 @@ async function validate(
   { plan, data, holder, evaluator, emit }: LoopInput,
 ): Promise<Evaluation | undefined> {
   if (data.validation === undefined) return undefined;
-  const evaluation = await evaluator.evaluate(holder.state.params, data.validation, plan.evalSteps);
+  const evaluation = await evaluator.evaluate(modelState(holder.state), data.validation, plan.evalSteps);
   emit({ type: "eval", step, ...evaluation });
   return evaluation;
 }

@@ -27,7 +27,9 @@ import {
   linearTensors,
   type StatisticName,
   statisticNames,
+  tapsOfScales,
 } from "../quant/index.ts";
+import { withScales } from "./modelState.ts";
 import type { RunPlan } from "./plan.ts";
 import type { TrainState } from "./state.ts";
 import { stepOptions } from "./step.ts";
@@ -49,6 +51,8 @@ export interface NumericsInput {
   readonly divisor: Tensor;
   /** float32 scalar, where the loss is scaled. */
   readonly lossScale?: Tensor;
+  /** float32 [layers, modules, 3], where scales are delayed: those in force. */
+  readonly scales?: Tensor;
 }
 
 type ModelOptions = Omit<LlamaOptions, "random" | "taps">;
@@ -69,8 +73,9 @@ export function siteStatisticsOf(model: ModelOptions, seed: number) {
   return (params: LlamaParams, input: NumericsInput): Tensor => {
     const shape = [llamaModules.length, linearTensors.length, statisticNames.length];
     const probes = Array.from({ length: model.config.numLayers }, () => full(shape, 0, "float32"));
+    const scales = input.scales && tapsOfScales(input.scales);
     const loss = (probes: readonly Tensor[]) =>
-      partLoss(params, input, { ...model, seed, taps: probes.map((probe) => ({ probe })) });
+      partLoss(params, input, { ...model, seed, taps: probes.map((probe, layer) => ({ probe, ...scales?.[layer] })) });
     return stack(grad(loss)(probes), 0);
   };
 }
@@ -78,7 +83,8 @@ export function siteStatisticsOf(model: ModelOptions, seed: number) {
 /** float32 [parameters, 3]: g·b, |g|² and |b|² of each gradient g and that of BF16, b; in the order of `treePaths(params)`. */
 export function gradientAgreement(model: ModelOptions, seed: number) {
   return (params: LlamaParams, input: NumericsInput): Tensor => {
-    const own = grad((params: LlamaParams) => partLoss(params, input, { ...model, seed }))(params);
+    const options = { ...withScales(model, input.scales), seed };
+    const own = grad((params: LlamaParams) => partLoss(params, input, options))(params);
     // One after the other, so that the activations of one are kept at a time.
     const [first, ...gradients] = optimizationBarrier([...treeLeaves<Tensor>(params), ...treeLeaves<Tensor>(own)]);
     const weights = [first!, ...gradients.splice(0, treeLeaves(params).length - 1)];
@@ -121,7 +127,7 @@ export function makeNumerics(plan: RunPlan, client?: Client): Numerics | undefin
     telemetry.gradientCosine && isQuantized(plan.precision.recipe.precision)
       ? compile("gradient_cosine", gradientAgreement(model, seeds.rounding))
       : undefined;
-  const argumentsOf = ({ params, lossScale }: TrainState<DeviceArray>, batch: Batch, step: number) =>
+  const argumentsOf = ({ params, lossScale, delayedScaling }: TrainState<DeviceArray>, batch: Batch, step: number) =>
     [
       params,
       {
@@ -129,6 +135,7 @@ export function makeNumerics(plan: RunPlan, client?: Client): Numerics | undefin
         step: scalar("uint32", Uint32Array.of(step)),
         divisor: scalar("float32", Float32Array.of(Math.max(1, batch.validTokens))),
         ...(lossScale && { lossScale: lossScale.scale }),
+        ...(delayedScaling && { scales: delayedScaling.scales }),
       },
     ] as const;
   return {

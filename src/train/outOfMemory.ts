@@ -3,7 +3,9 @@ import { megabytes } from "../base/byteSize.ts";
 import { HalfbyteError, UserError } from "../base/errors.ts";
 import { machineMemory } from "../base/machineMemory.ts";
 import { byteLength, type Program, showSpec } from "../core/index.ts";
+import { llamaDelayedScaling } from "../models/llama.ts";
 import { isOutOfMemory, type MemoryStats } from "../pjrt/index.ts";
+import { delayedScalingSpecs } from "../quant/index.ts";
 import { countParameters, type RunPlan } from "./plan.ts";
 
 /** One large buffer, by what it holds. */
@@ -110,24 +112,29 @@ function isHostAllocation(error: unknown): boolean {
 }
 
 async function memoryUse(plan: RunPlan, step: StepMemory | undefined): Promise<MemoryUse> {
-  const [weights, moments, gradients] = stateBuffers(plan) as [BufferUse, BufferUse, BufferUse];
+  const [weights, moments, gradients, ...others] = stateBuffers(plan) as [BufferUse, BufferUse, BufferUse];
   const temporary = step?.stats.temporaryBytes ?? gradients.bytes;
   const all = [
     weights,
     moments,
+    ...others,
     step === undefined ? gradients : { name: "temporary memory of a step (activations, gradients)", bytes: temporary },
   ];
   const buffers = [...all.sort(descending), ...(step === undefined ? [] : largestProducts(await step.program()))];
   return { buffers, knobs: temporary > weights.bytes + moments.bytes ? stepKnobs(plan) : sizeKnobs(plan) };
 }
 
-/** Float32 weights, both moments, gradients. */
-function stateBuffers({ model }: RunPlan): BufferUse[] {
+/** Float32 weights, both moments, gradients; histories of delayed scales where there are any. */
+function stateBuffers({ model, precision }: RunPlan): BufferUse[] {
   const bytes = 4 * countParameters(model);
+  const delayed = llamaDelayedScaling({ config: model, precision: precision.precision });
   return [
     { name: "weights (float32)", bytes },
     { name: "optimizer moments (float32, two for each weight)", bytes: 2 * bytes },
     { name: "gradients (float32)", bytes },
+    ...(delayed
+      ? [{ name: "histories of delayed scales (float32)", bytes: byteLength(delayedScalingSpecs(delayed).history) }]
+      : []),
   ];
 }
 

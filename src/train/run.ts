@@ -13,11 +13,12 @@ import { spec, treeMap } from "../core/index.ts";
 import type { Dataset } from "../data/index.ts";
 import { type Compiled, disposeTree, jit, putTree } from "../jit/index.ts";
 import { EventLog, type EventOf, flopsPerToken, type RunEvent, type RunSummary } from "../metrics/index.ts";
-import type { LlamaOptions } from "../models/llama.ts";
+import { type LlamaOptions, llamaDelayedScaling } from "../models/llama.ts";
 import { type Client, type DeviceArray, defaultClient } from "../pjrt/index.ts";
 import { type Evaluation, makeEvaluator } from "./evaluate.ts";
 import { type Done, type LoopResult, type StateHolder, stepBatch, stepScalars, trainLoop } from "./loop.ts";
 import { machinePeak } from "./machinePeak.ts";
+import { modelState } from "./modelState.ts";
 import { makeNumerics, type Numerics } from "./numerics.ts";
 import {
   explainedFailure,
@@ -28,7 +29,7 @@ import {
 import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
 import { dataIdentity, provenanceOf, refuseOtherData } from "./runRecord.ts";
-import { initialState, type TrainState } from "./state.ts";
+import { initialState, resumedState, type TrainState } from "./state.ts";
 import { makeTrainStep, stepOptions } from "./step.ts";
 import { noTrace, stepTrace } from "./stepTrace.ts";
 import type { StopRequest, StopSignal } from "./stop.ts";
@@ -168,12 +169,13 @@ async function train(run: RunContext): Promise<RunOutcome> {
 }
 
 async function firstState({ plan, resume, parameters, client }: RunContext): Promise<TrainState<DeviceArray>> {
+  const delayedScaling = llamaDelayedScaling(stepOptions(plan));
+  const extras = { ...(plan.lossScale && { lossScale: plan.lossScale }), ...(delayedScaling && { delayedScaling }) };
   const begin = () => ({
-    ...initialState(plan.model, plan.seeds.initWeights, plan.lossScale),
+    ...initialState(plan.model, plan.seeds.initWeights, extras),
     ...(parameters && { params: parameters.params }),
   });
-  const { params, optimizer, lossScale } = resume ?? begin();
-  const host = { params, optimizer, ...(lossScale && { lossScale }) };
+  const host = resume ? resumedState(resume, extras) : begin();
   return (await putTree(host, client)) as TrainState<DeviceArray>;
 }
 
@@ -229,12 +231,15 @@ function saver({ plan, data, folder, client, resume, parameters, emit }: RunCont
 async function emitSample(
   { data, plan, samplePrompt: prompt = "", emit }: RunContext,
   model: LlamaOptions,
-  { params }: TrainState<DeviceArray>,
+  state: TrainState<DeviceArray>,
   { done }: LoopResult,
 ): Promise<void> {
   const { tokenizer } = data;
   if (tokenizer === undefined) return;
-  const text = await writeText({ model, params, tokenizer, sequenceLength: plan.sequenceLength, prompt });
+  const text = await writeText({
+    ...{ model, state: modelState(state), tokenizer },
+    ...{ sequenceLength: plan.sequenceLength, prompt },
+  });
   emit({ type: "sample", step: done.step, prompt, text });
 }
 

@@ -7,8 +7,9 @@ import { type HostArray, hostArray, type Tensor } from "../core/index.ts";
 import { hashInts } from "../data/hash.ts";
 import { jit } from "../jit/index.ts";
 import { nextTokenLogits } from "../models/generate.ts";
-import type { LlamaOptions, LlamaParams, LlamaTree } from "../models/llama.ts";
+import type { LlamaOptions } from "../models/llama.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
+import { type ModelState, withScales } from "./modelState.ts";
 
 export interface SamplerOptions {
   readonly model: LlamaOptions;
@@ -16,8 +17,7 @@ export interface SamplerOptions {
   readonly length: number;
 }
 
-export interface SampleRequest {
-  readonly params: LlamaTree<DeviceArray | HostArray>;
+export interface SampleRequest extends ModelState<DeviceArray | HostArray> {
   /** At least one token. */
   readonly promptIds: readonly number[];
   readonly numTokens: number;
@@ -40,17 +40,21 @@ export interface Sampler {
 /** Compiles at the first request; later ones, with newer parameters for instance, reuse the program. */
 export function makeSampler({ model, length }: SamplerOptions): Sampler {
   const nextLogits = jit(
-    (params: LlamaParams, tokens: Tensor, positions: Tensor) => nextTokenLogits(params, tokens, positions, model),
+    ({ params, scales }: ModelState, tokens: Tensor, positions: Tensor) =>
+      nextTokenLogits(params, tokens, positions, withScales(model, scales)),
     { name: "next_token_logits" },
   );
 
-  async function logitsAfter(params: SampleRequest["params"], ids: readonly number[]): Promise<Float32Array> {
+  async function logitsAfter(
+    { params, scales }: ModelState<DeviceArray | HostArray>,
+    ids: readonly number[],
+  ): Promise<Float32Array> {
     const context = ids.slice(-length);
     const tokens = new Int32Array(length);
     tokens.set(context);
     const position = Int32Array.of(context.length - 1);
     const logits = await nextLogits(
-      params as never,
+      { params, ...(scales && { scales }) } as never,
       hostArray([1, length], "int32", tokens) as never,
       hostArray([1], "int32", position) as never,
     );
@@ -62,11 +66,11 @@ export function makeSampler({ model, length }: SamplerOptions): Sampler {
   }
 
   async function generate(request: SampleRequest): Promise<number[]> {
-    const { params, promptIds, numTokens, temperature = 0, topK, seed = 0, stopIds = [] } = request;
+    const { promptIds, numTokens, temperature = 0, topK, seed = 0, stopIds = [] } = request;
     checkRequest(request, model.config.vocabSize);
     const ids: number[] = [];
     while (ids.length < numTokens) {
-      const logits = await logitsAfter(params, [...promptIds, ...ids]);
+      const logits = await logitsAfter(request, [...promptIds, ...ids]);
       const uniform = (hashInts(seed, ids.length) + 0.5) / 2 ** 32;
       const id = chooseToken(logits, { temperature, ...(topK !== undefined && { topK }), uniform });
       ids.push(id);

@@ -1,9 +1,17 @@
 /** What a run carries from step to step, and how it begins. */
+import { UserError } from "../base/errors.ts";
+import type { CheckpointArrays } from "../checkpoint/index.ts";
 import { type HostArray, hostArray, type Spec, type Tensor, treeMap } from "../core/index.ts";
 import { hashInts, hashString, mix32 } from "../data/hash.ts";
 import { llamaSpecs } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import type { LossScaleSettings, LossScaleState } from "../optim/index.ts";
+import {
+  type DelayedScaling,
+  type DelayedScalingState,
+  delayedScalingSpecs,
+  initialDelayedScaling,
+} from "../quant/index.ts";
 
 /** What the optimizer keeps. */
 export interface OptimizerState<Leaf> {
@@ -19,6 +27,14 @@ export interface TrainState<Leaf = Tensor> {
   readonly optimizer: OptimizerState<Leaf>;
   /** Where the loss is scaled. */
   readonly lossScale?: LossScaleState<Leaf>;
+  /** Where scales are delayed. */
+  readonly delayedScaling?: DelayedScalingState<Leaf>;
+}
+
+/** What a state has beside weights and moments. */
+export interface StateExtras {
+  readonly lossScale?: LossScaleSettings;
+  readonly delayedScaling?: DelayedScaling;
 }
 
 const initialStd = 0.02;
@@ -27,7 +43,11 @@ const initialStd = 0.02;
  * The state before the first step, a function of the model and the seed alone. Matrices are normal with standard
  * deviation 0.02, those that write to the residual stream (o, down) divided by sqrt(2·layers); norm weights are 1.
  */
-export function initialState(config: LlamaConfig, seed: number, lossScale?: LossScaleSettings): TrainState<HostArray> {
+export function initialState(
+  config: LlamaConfig,
+  seed: number,
+  { lossScale, delayedScaling }: StateExtras = {},
+): TrainState<HostArray> {
   const specs = llamaSpecs(config);
   const params = treeMap<LlamaTree<HostArray>>(
     (spec: Spec, path: string) => initialTensor(spec, path, seed, config),
@@ -35,7 +55,31 @@ export function initialState(config: LlamaConfig, seed: number, lossScale?: Loss
   );
   const zeros = () => treeMap<LlamaTree<HostArray>>(zeroArray, specs);
   const optimizer = { count: hostArray([], "int32", new Int32Array(1)), mu: zeros(), nu: zeros() };
-  return { params, optimizer, ...(lossScale && { lossScale: initialLossScale(lossScale) }) };
+  return {
+    params,
+    optimizer,
+    ...(lossScale && { lossScale: initialLossScale(lossScale) }),
+    ...(delayedScaling && { delayedScaling: initialDelayedScaling(delayedScaling) }),
+  };
+}
+
+/**
+ * The state that a checkpoint holds. @throws UserError where it has no scales and histories of this precision, or those of
+ * another
+ */
+export function resumedState(
+  { params, optimizer, lossScale, delayedScaling: saved }: CheckpointArrays<HostArray>,
+  { delayedScaling: wanted }: StateExtras,
+): TrainState<HostArray> {
+  const shapeOf = (specs?: DelayedScalingState<Spec>) => (specs ? `[${specs.history.shape}]` : "none");
+  const [found, needed] = [shapeOf(saved), shapeOf(wanted && delayedScalingSpecs(wanted))];
+  if (found !== needed) {
+    throw new UserError(
+      "E_CHECKPOINT",
+      `the checkpoint was saved with another precision: its histories of delayed scaling are ${found}, this run's ${needed}; to change the precision, begin a new run with load_parameters_path`,
+    );
+  }
+  return { params, optimizer, ...(lossScale && { lossScale }), ...(saved && { delayedScaling: saved }) };
 }
 
 function initialLossScale({ initial }: LossScaleSettings): LossScaleState<HostArray> {

@@ -1,13 +1,14 @@
-/** One training step as a pure function of Tensors: loss, gradient, clipping, AdamW. It is compiled whole. */
+/** One training step as a pure function of Tensors: loss, gradient, clipping, AdamW, scales. It is compiled whole. */
 import { invariant } from "../base/errors.ts";
 import { full, namedScope, type Tensor } from "../core/index.ts";
-import type { LlamaOptions } from "../models/llama.ts";
+import { type LlamaOptions, llamaDelayedScaling } from "../models/llama.ts";
 import { type AdamWSettings, adamw, clipByGlobalNorm, type LossScaleSettings, nextLossScale } from "../optim/index.ts";
+import { nextDelayedScaling } from "../quant/index.ts";
 import { lossAndGradients } from "./gradients.ts";
 import type { RunPlan } from "./plan.ts";
 import type { TrainState } from "./state.ts";
 
-export interface StepOptions extends Omit<LlamaOptions, "random"> {
+export interface StepOptions extends Omit<LlamaOptions, "random" | "taps"> {
   readonly optimizer: AdamWSettings;
   /** For float16; the state then has a `lossScale`. */
   readonly lossScale?: LossScaleSettings;
@@ -78,15 +79,21 @@ export function stepOptions(plan: RunPlan): StepOptions {
 export function makeTrainStep(options: StepOptions): TrainStep {
   const { optimizer: adam, lossScale: scaling, clippingThreshold, roundingSeed, microBatches = 1, ...model } = options;
   const optimizer = adamw(adam);
+  const delayed = llamaDelayedScaling(model);
 
-  return ({ params, optimizer: moments, lossScale }, batch, { learningRate, step }) => {
+  return ({ params, optimizer: moments, lossScale, delayedScaling }, batch, { learningRate, step }) => {
     invariant((lossScale === undefined) === (scaling === undefined), "loss scale of settings and of state");
+    invariant(delayed === undefined || delayedScaling !== undefined, "delayed scales of precision and of state");
     const { tokens, targets } = batch;
     const weights = batch.weights ?? full(tokens.shape, 1, "float32");
-    const { loss, totalWeight, grads } = lossAndGradients(
+    const { loss, totalWeight, grads, amax } = lossAndGradients(
       params,
       { tokens, targets, weights },
-      { model, microBatches, roundingSeed, step, ...(lossScale && { lossScale: lossScale.scale }) },
+      {
+        ...{ model, microBatches, roundingSeed, step },
+        ...(lossScale && { lossScale: lossScale.scale }),
+        ...(delayed && delayedScaling && { scales: delayedScaling.scales }),
+      },
     );
 
     return namedScope("optimizer", () => {
@@ -94,7 +101,14 @@ export function makeTrainStep(options: StepOptions): TrainStep {
       const lossIsFinite = loss.isFinite();
       const finite = clipped.finite.and(lossIsFinite);
       const next = optimizer.update({ grads: clipped.grads, state: moments, params, learningRate, finite });
-      const state = { params: next.params, optimizer: next.state };
+      const state = {
+        ...{ params: next.params, optimizer: next.state },
+        // Kept where no scale is delayed: the precision may change on the way.
+        ...(delayedScaling && {
+          delayedScaling:
+            delayed && amax ? nextDelayedScaling(delayedScaling, { amax, finite }, delayed) : delayedScaling,
+        }),
+      };
       const metrics = { loss, totalWeight, gradNorm: clipped.norm, finite, tensorNorms: clipped.tensorNorms };
       if (lossScale === undefined || scaling === undefined) return { state, metrics };
       const nextScale = nextLossScale(scaling, lossScale, { lossIsFinite, allFinite: finite });

@@ -3,8 +3,10 @@ import { full, type Program, type Spec, spec, type Tensor, trace } from "../core
 import { jit } from "../jit/index.ts";
 import { type ListedOperation, listHlo, listProgram } from "../lower/index.ts";
 import { llamaSpecs } from "../models/hfMapping.ts";
-import { type LlamaParams, llamaLoss } from "../models/llama.ts";
+import { llamaDelayedScaling, llamaLoss } from "../models/llama.ts";
 import { type Client, type MemoryStats, withHloDump } from "../pjrt/index.ts";
+import { delayedScalingSpecs } from "../quant/index.ts";
+import { type ModelState, modelState, withScales } from "./modelState.ts";
 import type { RunPlan } from "./plan.ts";
 import type { TrainState } from "./state.ts";
 import { makeTrainStep, type StepBatch, type StepScalars, stepOptions } from "./step.ts";
@@ -45,16 +47,17 @@ export async function listStage(plan: RunPlan, stage: Stage, client?: Client): P
   return { operations: listHlo(hlo), memory };
 }
 
-/** The loss of one micro-batch: (params, batch, scalars) → its sum, its mean and the number of tokens. */
+/** The loss of one micro-batch: (model's state, batch, step) → its sum, its mean and the number of tokens. */
 export function lossProgram(plan: RunPlan): Program {
   const { optimizer, lossScale, clippingThreshold, microBatches, roundingSeed: seed, ...model } = stepOptions(plan);
-  const loss = (params: LlamaParams, { tokens, targets }: StepBatch, step: Tensor) => {
+  const loss = ({ params, scales }: ModelState, { tokens, targets }: StepBatch, step: Tensor) => {
     const weights = full(tokens.shape, 1, "float32");
-    return llamaLoss(params, { tokens, targets, weights }, { ...model, random: { seed, step, microBatch: 0 } });
+    const options = { ...withScales(model, scales), random: { seed, step, microBatch: 0 } };
+    return llamaLoss(params, { tokens, targets, weights }, options);
   };
-  const [{ params }, , scalars] = stepSpecs(plan);
+  const [state, , scalars] = stepSpecs(plan);
   const tokens = spec([plan.batchSize, plan.sequenceLength], "int32");
-  return trace(loss, params, { tokens, targets: tokens }, scalars.step);
+  return trace(loss, modelState(state), { tokens, targets: tokens }, scalars.step);
 }
 
 export function stepProgram(plan: RunPlan): Program {
@@ -70,11 +73,11 @@ export function stepSpecs(
   const params = llamaSpecs(plan.model);
   const tokens = spec([plan.microBatches * plan.batchSize, plan.sequenceLength], "int32");
   const count = spec([], "int32");
-  const state = { params, optimizer: { count, mu: params, nu: params } };
-  const lossScale = { scale: spec([], "float32"), goodSteps: count };
-  return [
-    plan.lossScale ? { ...state, lossScale } : state,
-    { tokens, targets: tokens },
-    { learningRate: spec([], "float32"), step: spec([], "uint32") },
-  ];
+  const delayedScaling = llamaDelayedScaling(stepOptions(plan));
+  const state = {
+    ...{ params, optimizer: { count, mu: params, nu: params } },
+    ...(plan.lossScale && { lossScale: { scale: spec([], "float32"), goodSteps: count } }),
+    ...(delayedScaling && { delayedScaling: delayedScalingSpecs(delayedScaling) }),
+  };
+  return [state, { tokens, targets: tokens }, { learningRate: spec([], "float32"), step: spec([], "uint32") }];
 }

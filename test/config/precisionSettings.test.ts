@@ -46,6 +46,14 @@ describe("switches of recipes", () => {
     [{ quantization: "mxfp8", fp8_format: "hybrid" }, { hybrid: true }],
     [{ quantization: "fp8_current_scaling", fp8_format: "e4m3" }, { hybrid: false }],
     [{ quantization: "fp8_block_scaling", power_of_two_scales: "false" }, { powerOfTwo: false }],
+    [
+      { quantization: "fp8_delayed_scaling", fp8_amax_history_len: 16, fp8_amax_compute_algo: "most_recent" },
+      { historyLength: 16, algorithm: "most_recent" },
+    ],
+    [
+      { quantization: "te_fp8_delayedscaling", fp8_margin: "1", fp8_format: "e4m3" },
+      { margin: 1, hybrid: false },
+    ],
     [{ quantization: "nvfp4", disable_rht: "True" }, { rht: false }],
     [{ quantization: "nvfp4", disable_stochastic_rounding: true }, { stochasticRounding: false }],
     [{ quantization: "nvfp4", disable_2d_quantization: "true" }, { weightScaling: "1d" }],
@@ -54,7 +62,8 @@ describe("switches of recipes", () => {
   });
 
   it("resolve to values that give the same precision again, whatever is set", () => {
-    const words = (key: string) => fields.get(key)!.choices ?? ["-1", "1", "1.0625"];
+    const words = (key: string) =>
+      fields.get(key)!.choices ?? ["-1", "1", fields.get(key)!.kind === "integer" ? "16" : "1.0625"];
     const anySwitches = fc.record(
       Object.fromEntries(switchKeys.map((key) => [key, fc.constantFrom(...words(key))])) as Record<
         string,

@@ -88,7 +88,6 @@ describe("resolve", () => {
     ["dtype", "fp32", "dtype=fp32: must be one of bfloat16, float16, float32"],
     ["profiler", "nsys", "nsys look inside XLA and the driver, which is not built"],
     ["quantization", "nvfp5", 'quantization=nvfp5: unknown recipe "nvfp5". Did you mean "nvfp4"?'],
-    ["quantization", "fp8_delayed_scaling", "the recipe fp8_delayed_scaling is not built yet"],
     ["run_name", "a/b", "run_name=a/b: must be letters, digits, _ . -, beginning with a letter or digit"],
     // These are the folder of all runs and the one above it.
     ["run_name", ".", "run_name=.: must be letters"],

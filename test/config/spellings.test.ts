@@ -110,7 +110,7 @@ describe("names of other programs", () => {
     expect(message).toContain(remark);
   });
 
-  it.each(["fp8", "fp8_gpu", "fp8_full", "nanoo_fp8", "aqt_fp8"])("of recipes are no other recipe: %s", (name) => {
+  it.each(["fp8_gpu", "fp8_full", "nanoo_fp8", "aqt_fp8"])("of recipes are no other recipe: %s", (name) => {
     const message = refusal({ ...synthetic, quantization: name });
     expect(message).toMatch(new RegExp(`^quantization=${name}: .*(not built|no recipe here is its equal)`));
     expect(message).toContain("fp8_current_scaling scales each tensor by its own largest value");

@@ -58,7 +58,7 @@ function stepUnderTest(element: ElementName, config: string) {
   const scaling = delayedScalingOf([[precisionOf(operand)]])!;
   const f = (x: Tensor, state: DelayedScalingState) => {
     const { elements, amax } = quantize(x, operand, { axis: "row", inForce: state.scales.at(0, 0).at(0, 0).at(0, 0) });
-    const next = nextDelayedScaling(state, amax!.broadcastTo([1, 1, 3]), scaling);
+    const next = nextDelayedScaling(state, { amax: amax!.broadcastTo([1, 1, 3]) }, scaling);
     return [elements, amax, next.scales, next.history];
   };
   return { element, config, initial: initialDelayedScaling(scaling), f, compiled: compiledFunction(f) };
@@ -132,7 +132,11 @@ describe("the state of several layers", () => {
     const amax = floats([2, 2, 3], "float32", (i) => i + 1);
     const less = floats([2, 2, 3], "float32", (i) => (i + 1) / 2);
     const f = (amax: Tensor, less: Tensor, state: DelayedScalingState) => {
-      const { scales, history } = nextDelayedScaling(nextDelayedScaling(state, amax, scaling), less, scaling);
+      const { scales, history } = nextDelayedScaling(
+        nextDelayedScaling(state, { amax }, scaling),
+        { amax: less },
+        scaling,
+      );
       return [scales, history];
     };
     for (const [scales, history] of [interpreted(f, amax, less, initial), await compiled(f, amax, less, initial)] as [
@@ -153,7 +157,7 @@ describe("the state of several layers", () => {
 
   it("a history of one step is the step's own magnitude", () => {
     const scaling = delayedScalingOf([[precisionOf(operandOf("e4m3", scale({ historyLength: 1 })))]])!;
-    const f = (amax: Tensor, state: DelayedScalingState) => nextDelayedScaling(state, amax, scaling);
+    const f = (amax: Tensor, state: DelayedScalingState) => nextDelayedScaling(state, { amax }, scaling);
     const [scales, history] = interpreted(
       f,
       floats([1, 1, 3], "float32", () => 7),

@@ -26,9 +26,9 @@ describe("validation", () => {
 
     const params = (await putTree(initialState(tinyModel, 3).params)) as LlamaTree<DeviceArray>;
     const evaluator = makeEvaluator({ config: tinyModel, precision: tinyPlan().precision.precision });
-    const all = await evaluator.evaluate(params, batches);
-    const parts = [await evaluator.evaluate(params, only(first)), await evaluator.evaluate(params, only(last))];
-    const limited = await evaluator.evaluate(params, batches, 1);
+    const all = await evaluator.evaluate({ params }, batches);
+    const parts = [await evaluator.evaluate({ params }, only(first)), await evaluator.evaluate({ params }, only(last))];
+    const limited = await evaluator.evaluate({ params }, batches, 1);
     disposeTree(params);
     evaluator.dispose();
 

@@ -16,6 +16,10 @@ describe("a resumed run", () => {
   it.each([
     ["bfloat16, with validation between", ["eval_interval=4"]],
     ["nvfp4, two micro-batches a step", ["quantization=nvfp4", "gradient_accumulation_steps=2"]],
+    [
+      "fp8_delayed_scaling, two micro-batches a step, with validation between",
+      ["quantization=fp8_delayed_scaling", "gradient_accumulation_steps=2", "eval_interval=4"],
+    ],
     ["float16, with a loss scale that changes", ["dtype=float16", "loss_scale_growth_interval=3", "eval_interval=7"]],
   ])("F1: 20 steps are 10 and 10 more, bit for bit: %s", async (_, own) => {
     const base = temporaryFolder();
