@@ -3,6 +3,8 @@
 export interface Command {
   /** What `halfbyte NAME --help` prints: usage, settings, one line for `--json`, and an example. */
   readonly help: string;
+  /** Commands of its own by the word after its name, such as numerics of `halfbyte report numerics`. */
+  readonly topics?: Readonly<Record<string, () => Promise<Command>>>;
   /** Runs it with the arguments after its name; resolves with the exit code. @throws UserError for the user's mistakes. */
   run(args: readonly string[]): Promise<number>;
 }
@@ -59,6 +61,11 @@ export const commands: readonly CommandEntry[] = [
     name: "inspect",
     summary: "show a training step at each stage, with FLOPs, bytes and formats",
     load: async () => (await import("./inspect.ts")).command,
+  },
+  {
+    name: "report",
+    summary: "show what low precision does to a run",
+    load: async () => (await import("./report.ts")).command,
   },
   {
     name: "explain",

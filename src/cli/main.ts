@@ -1,7 +1,7 @@
 /** The command line's entry: finds the command, runs it, turns an error into one message and an exit code. */
 import { HalfbyteError, UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import { commands } from "./command.ts";
+import { type Command, commands } from "./command.ts";
 import { overview, overviewAsJson, version } from "./help.ts";
 
 async function run(args: readonly string[]): Promise<number> {
@@ -15,12 +15,19 @@ async function run(args: readonly string[]): Promise<number> {
     return 0;
   }
   const name = first === "help" ? (rest[0] ?? "") : first;
-  const command = await findCommand(name).load();
-  if (first === "help" || rest.includes("--help") || rest.includes("-h")) {
+  const { command, args: own } = await atTopic(await findCommand(name).load(), first === "help" ? rest.slice(1) : rest);
+  if (first === "help" || own.includes("--help") || own.includes("-h")) {
     process.stdout.write(command.help);
     return 0;
   }
-  return command.run(rest);
+  return command.run(own);
+}
+
+/** The command's topic where the first word names one, and the arguments after it. */
+async function atTopic(command: Command, args: readonly string[]) {
+  const [topic = "", ...after] = args;
+  const { topics = {} } = command;
+  return Object.hasOwn(topics, topic) ? { command: await topics[topic]!(), args: after } : { command, args };
 }
 
 function findCommand(name: string) {

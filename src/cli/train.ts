@@ -6,6 +6,7 @@ import { runTraining } from "../train/run.ts";
 import { exitCodeOf } from "../train/stop.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
+import { drawNumerics } from "./reportNumerics.ts";
 import { idleStepsWarning } from "./resumption.ts";
 import { runConsole } from "./runConsole.ts";
 import { drawLosses } from "./runReport.ts";
@@ -72,6 +73,7 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
     }
     say(`\n${compareRuns([summary])}peak memory of the process: ${megabytes(process.resourceUsage().maxRSS * 1024)}\n`);
     stream.write(drawLosses([{ name: summary.name, events: folder.events }], folder.path, stream));
+    stream.write(drawNumerics(folder.events, folder.path, stream));
     say(`the run is in ${folder.path}`);
     return 0;
   },

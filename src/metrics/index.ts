@@ -17,6 +17,7 @@ export {
   type Timed,
 } from "./events.ts";
 export { type FollowOptions, followEvents } from "./followEvents.ts";
+export { type HeatMap, terminalHeatMap } from "./heatMap.ts";
 export {
   type GradientRecord,
   type NumericsRecord,
@@ -31,8 +32,10 @@ export {
   worstGradients,
   worstSites,
 } from "./numerics.ts";
+export { allTensors, type NumericsView, numericsHeatMap, numericsOverTime, numericsTable } from "./numericsReport.ts";
 export { type EvalRecord, evalLine, type StepRecord, stepLine, stepRecord } from "./stepLine.ts";
 export { type SvgChartOptions, svgChart } from "./svgChart.ts";
+export { svgHeatMap } from "./svgHeatMap.ts";
 export { type TerminalChartOptions, terminalAbilities, terminalChart } from "./terminalChart.ts";
 export {
   bitsPerByte,

@@ -1,5 +1,6 @@
 /** A line chart as an SVG file: white background, axes with marks, a legend, colours that colour-blind eyes tell apart. */
 import { along, type Chart, chartAxes, type Point, unbroken } from "./chart.ts";
+import { escapeXml, round, svgText } from "./svgText.ts";
 
 export interface SvgChartOptions {
   /** Pixels. Default 800 by 480. */
@@ -25,11 +26,11 @@ export function svgChart(chart: Chart, options: SvgChartOptions = {}): string {
   const grid = [
     ...axes.y.ticks.flatMap(({ value, label }) => [
       `<line x1="${plot.left}" y1="${py(value)}" x2="${plot.right}" y2="${py(value)}" stroke="#e2e2e2"/>`,
-      text(plot.left - 8, py(value) + 4, label, "end"),
+      svgText(plot.left - 8, py(value) + 4, label, "end"),
     ]),
     ...axes.x.ticks.flatMap(({ value, label }) => [
       `<line x1="${px(value)}" y1="${plot.bottom}" x2="${px(value)}" y2="${plot.bottom + 5}" stroke="#333"/>`,
-      text(px(value), plot.bottom + 20, label, "middle"),
+      svgText(px(value), plot.bottom + 20, label, "middle"),
     ]),
     `<path d="M${plot.left} ${plot.top}V${plot.bottom}H${plot.right}" fill="none" stroke="#333"/>`,
   ];
@@ -53,7 +54,7 @@ export function svgChart(chart: Chart, options: SvgChartOptions = {}): string {
     ...grid,
     ...lines,
     ...legend(chart, plot.right, plot.top),
-    text((plot.left + plot.right) / 2, height - 14, chart.xLabel, "middle"),
+    svgText((plot.left + plot.right) / 2, height - 14, chart.xLabel, "middle"),
     `<text transform="translate(24 ${(plot.top + plot.bottom) / 2}) rotate(-90)" text-anchor="middle" fill="#333">${escapeXml(chart.yLabel)}</text>`,
     "</svg>",
     "",
@@ -71,7 +72,7 @@ function legend(chart: Chart, right: number, top: number): string[] {
       const y = top + 20 + index * 20;
       return [
         `<path d="M${left + 10} ${y}H${left + 42}" stroke="${colours[index % colours.length]}"${dash(index)} stroke-width="2.5"/>`,
-        text(left + 50, y + 4, name, "start"),
+        svgText(left + 50, y + 4, name, "start"),
       ];
     }),
   ];
@@ -80,17 +81,4 @@ function legend(chart: Chart, right: number, top: number): string[] {
 function dash(index: number): string {
   const pattern = dashes[index % dashes.length];
   return pattern === "" ? "" : ` stroke-dasharray="${pattern}"`;
-}
-
-function text(x: number, y: number, content: string, anchor: "start" | "middle" | "end"): string {
-  return `<text x="${round(x)}" y="${round(y)}" text-anchor="${anchor}" fill="#333">${escapeXml(content)}</text>`;
-}
-
-function round(pixels: number): number {
-  return Math.round(pixels * 100) / 100;
-}
-
-function escapeXml(content: string): string {
-  // Control characters may not stand in XML at all.
-  return content.replace(/\p{Cc}/gu, " ").replace(/[&<>"]/g, (char) => `&#${char.charCodeAt(0)};`);
 }
