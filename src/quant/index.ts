@@ -62,6 +62,15 @@ export {
   showPrecisionTable,
   type TableOptions,
 } from "./precisionTable.ts";
+export {
+  llmFp4,
+  mxfp4RhtSr,
+  nvfp4FourOverSix,
+  quartet,
+  quartet2,
+  tetrajet2,
+  ufp4,
+} from "./publishedRecipes.ts";
 export { dequantize, type Quantized, type QuantizeOptions, quantize } from "./quantize.ts";
 export { type RandomKey, type RandomPlace, streamAt } from "./random.ts";
 export { type PolicyName, policyNames, type Recipe, recipeByName, recipeNames } from "./recipeNames.ts";

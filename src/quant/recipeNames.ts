@@ -3,6 +3,22 @@ import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
 import type { LinearPrecision } from "./precision.ts";
 import {
+  llmFp4,
+  llmFp4Defaults,
+  mxfp4RhtSr,
+  mxfp4RhtSrDefaults,
+  nvfp4FourOverSix,
+  nvfp4FourOverSixDefaults,
+  quartet,
+  quartet2,
+  quartet2Defaults,
+  quartetDefaults,
+  tetrajet2,
+  tetrajet2Defaults,
+  ufp4,
+  ufp4Defaults,
+} from "./publishedRecipes.ts";
+import {
   bf16,
   fp8BlockDefaults,
   fp8BlockScaling,
@@ -52,6 +68,13 @@ const families = {
   mxfp8: { make: mxfp8, defaults: mxfp8Defaults },
   mxfp4: { make: mxfp4, defaults: mxfp4Defaults },
   nvfp4: { make: nvfp4, defaults: nvfp4Defaults },
+  nvfp4_4over6: { make: nvfp4FourOverSix, defaults: nvfp4FourOverSixDefaults },
+  quartet2: { make: quartet2, defaults: quartet2Defaults },
+  quartet: { make: quartet, defaults: quartetDefaults },
+  tetrajet2: { make: tetrajet2, defaults: tetrajet2Defaults },
+  mxfp4_rht_sr: { make: mxfp4RhtSr, defaults: mxfp4RhtSrDefaults },
+  ufp4: { make: ufp4, defaults: ufp4Defaults },
+  llm_fp4: { make: llmFp4, defaults: llmFp4Defaults },
 } as const;
 
 type FamilyName = keyof typeof families;
@@ -78,6 +101,39 @@ const rules: Readonly<Record<string, NameRule>> = {
   mxfp8: { family: "mxfp8" },
   mxfp4: { family: "mxfp4", lastLayersBf16: "15%" },
   nvfp4: { family: "nvfp4", lastLayersBf16: "15%" },
+  nvfp4_4over6: {
+    family: "nvfp4_4over6",
+    lastLayersBf16: "15%",
+    notes: ["arXiv 2512.02010: four over six in fprop, gradients without it and with gain 17/16"],
+  },
+  quartet2: {
+    family: "quartet2",
+    notes: [
+      "arXiv 2601.22813 with ties to even; its kernels also choose four over six in fprop by default (four_over_six=all)",
+    ],
+  },
+  quartet: {
+    family: "quartet",
+    notes: ["arXiv 2505.14669, signs of the backward rotations drawn before the transform"],
+  },
+  tetrajet2: {
+    family: "tetrajet2",
+    notes: ["arXiv 2510.27527 without its outlier channels and without its reset of oscillating weights"],
+  },
+  mxfp4_rht_sr: {
+    family: "mxfp4_rht_sr",
+    notes: ["arXiv 2502.20586: backward GEMMs alone are quantized, fprop is BF16"],
+  },
+  ufp4: {
+    family: "ufp4",
+    notes: [
+      "arXiv 2606.20381 as far as its abstract says; block scales and the size of the rotation are assumed to be NVFP4's, and integers of 4 bits are emulated on any hardware",
+    ],
+  },
+  llm_fp4: {
+    family: "llm_fp4",
+    notes: ["arXiv 2501.17116 without the clamping of outliers and their sparse residual; backward GEMMs are BF16"],
+  },
   te_nvfp4: { ...maxText, family: "nvfp4" },
   te_nvfp4_no_rht: { ...maxText, family: "nvfp4", switches: { rht: false } },
   te_mxfp8: { family: "mxfp8" },
@@ -140,7 +196,7 @@ export function recipeByName(name: string, switches: Readonly<Record<string, unk
 /** Every switch of a family with its value; a bound that is not one number has none. */
 function resolvedSwitches(defaults: object, chosen: Readonly<Record<string, unknown>>): Recipe["switches"] {
   const all = { ...defaults, ...chosen };
-  if (!("fourOverSix" in all) || "bound" in chosen) return all;
+  if (!("fourOverSix" in all && "bound" in defaults) || "bound" in chosen) return all;
   return { ...all, bound: nvfp4Bound(all.fourOverSix as Parameters<typeof nvfp4Bound>[0]) };
 }
 

@@ -51,7 +51,7 @@ export const nvfp4Defaults: Nvfp4Switches = {
 };
 
 /** The block scales of four over six are multiplied by 1.5 afterwards, which needs room under 448. */
-const fourOverSixBound = 256;
+export const fourOverSixBound = 256;
 
 /** The bound where none is given; undefined where weights and activations have different ones. */
 export const nvfp4Bound = (fourOverSix: Nvfp4Switches["fourOverSix"]): number | undefined =>

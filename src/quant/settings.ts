@@ -31,6 +31,12 @@ const switches = {
   rht: choice("true", "false").describe(
     `Random Hadamard transform: rotate both operands of wgrad before they are quantized; ${ofRecipe}`,
   ),
+  rotation_size: choice("16", "32", "64", "128").describe(
+    `Elements of a group that the rotation of backward GEMMs mixes; ${ofRecipe}`,
+  ),
+  rotation_signs: choice("fresh", "fixed", "none").describe(
+    `Signs of the rotation of backward GEMMs: drawn in each step, NVIDIA's 16, or none; ${ofRecipe}`,
+  ),
   stochastic_rounding: choice("true", "false").describe(`Round gradients stochastically; ${ofRecipe}`),
   weight_scaling: choice("2d", "1d").describe(
     `Block scales of weights: 2d = one a tile, so that forward and backward see the same values; 1d = one a row's block; ${ofRecipe}`,

@@ -4,6 +4,8 @@ import { recipeByName, recipeNames } from "./recipeNames.ts";
 /** Key → the switch's name in its family; fp8_format says "hybrid" in words. */
 export const switchSettings = {
   rht: "rht",
+  rotation_size: "rotationSize",
+  rotation_signs: "rotationSigns",
   stochastic_rounding: "stochasticRounding",
   weight_scaling: "weightScaling",
   scale_gain: "gain",
@@ -46,12 +48,14 @@ export function settingsOfSwitches(switches: Readonly<Record<string, unknown>>):
 
 function toSwitch(key: SwitchKey, value: string | number): unknown {
   if (key === "fp8_format") return value === "hybrid";
+  if (key === "rotation_size") return Number(value);
   return value === "true" ? true : value === "false" ? false : value;
 }
 
 function toSetting(key: SwitchKey, value: unknown): string | number {
   if (key === "fp8_format") return value === true ? "hybrid" : "e4m3";
-  return typeof value === "boolean" ? String(value) : (value as string | number);
+  const isWord = typeof value === "boolean" || key === "rotation_size";
+  return isWord ? String(value) : (value as string | number);
 }
 
 /** Whether the recipe of a name has the switch. */
