@@ -117,7 +117,9 @@ function quantizer({ operand, axis, rotation }: OperandCase) {
     const unit = dequantize({ ...quantized, elements: elements.mul(0).add(1) }, operand);
     const spread = factor?.rank === 1 && axis === "row" ? factor.reshape([-1, 1]) : factor;
     const wide = values.astype("float32");
-    const ofParts = parts && dequantize({ ...quantized, scales: parts.scales }, operand);
+    // Under scales of 128 elements parts are what decodes; of blocks they are the scales as products see them.
+    const ofParts =
+      parts && (operand.scale.type === "e4m3" ? decoded : dequantize({ ...quantized, scales: parts.scales }, operand));
     const seen = ofParts ?? (spread ? wide.mul(spread) : wide);
     return [values, elements, scales, factor ?? parts?.scales ?? scales, seen, decoded, unit];
   };
