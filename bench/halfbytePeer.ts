@@ -1,6 +1,6 @@
 /**
  * Halfbyte as a peer of the benchmark: trains a workload, speaking the line protocol of peers/workload.py.
- * Usage: tsx bench/halfbytePeer.ts WORKLOAD INIT TOKENS QUANTIZATION
+ * Usage: tsx bench/halfbytePeer.ts WORKLOAD INIT TOKENS RECIPE[:POLICY]
  */
 import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
@@ -8,9 +8,9 @@ import { openSafetensors } from "../src/checkpoint/safetensors.ts";
 import { hostArray } from "../src/core/index.ts";
 import { disposeTree, jit, putTree } from "../src/jit/index.ts";
 import { llamaFromHf } from "../src/models/hfMapping.ts";
-import { bf16, nvfp4 } from "../src/quant/index.ts";
+import { type PolicyName, recipeByName, resolvePrecision } from "../src/quant/index.ts";
 import { initialState } from "../src/train/state.ts";
-import { makeTrainStep, type StepOptions } from "../src/train/step.ts";
+import { makeTrainStep } from "../src/train/step.ts";
 import { batchOf, configOf, workloadByName } from "./workload.ts";
 
 const [workloadName = "L8", initPath = "", tokensPath = "", quantization = "bf16"] = process.argv.slice(2);
@@ -19,9 +19,15 @@ const config = configOf(workload);
 const peer = `halfbyte ${quantization}`;
 const say = (record: object) => process.stdout.write(`${JSON.stringify(record)}\n`);
 
-/** The published setting of the benchmark: MLP GEMMs in NVFP4 in every block. */
-const precision: StepOptions["precision"] = (module) =>
-  quantization === "nvfp4" && module.startsWith("mlp.") ? nvfp4() : bf16;
+/** Every block is quantized. */
+const [recipe = "", policy = "all_linear"] = quantization.split(":");
+const { precision } = resolvePrecision({
+  recipe: recipeByName(recipe),
+  numLayers: config.numLayers,
+  policy: policy as PolicyName,
+  firstLayersBf16: 0,
+  lastLayersBf16: 0,
+});
 
 const bytes = await readFile(tokensPath);
 const ids = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);

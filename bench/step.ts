@@ -2,7 +2,7 @@
  * One training step side by side: Halfbyte in BF16 and NVFP4, PyTorch's torch.compile and plain JAX, on the same weights
  * and tokens, alternating in one run so that all meet the same machine. A claim of speed is a ratio of this table.
  *
- *     npm run bench:step -- [workload=L8] [rounds=3] [steps=3] [peers=halfbyte-bf16,halfbyte-nvfp4,torch,jax] [json=true]
+ *     npm run bench:step -- [workload=L8] [rounds=3] [steps=3] [peers=halfbyte-bf16,halfbyte-nvfp4:mlp_only,torch,jax] [json=true]
  *
  * `bash bench/peers/setup.sh` installs the Python peers first. Run it on a machine that does nothing else.
  */
@@ -105,17 +105,34 @@ function startPython(peer: string): Start {
 }
 
 const starters: Readonly<Record<string, Start>> = {
-  "halfbyte-bf16": startHalfbyte("bf16"),
-  "halfbyte-nvfp4": startHalfbyte("nvfp4"),
   torch: startPython("torch"),
   jax: startPython("jax"),
 };
+
+const ownPrefix = "halfbyte-";
+
+/** How a peer starts: halfbyte-RECIPE[:POLICY], or one of the others by its name. */
+function starterOf(name: string): Start {
+  if (name.startsWith(ownPrefix)) return startHalfbyte(name.slice(ownPrefix.length));
+  const start = starters[name];
+  if (start) return start;
+  throw new UserError(
+    "E_BENCH",
+    `unknown peer "${name}"; known: ${ownPrefix}RECIPE[:POLICY], ${Object.keys(starters).join(", ")}`,
+  );
+}
 
 const median = (list: readonly number[]): number =>
   [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
 
 async function main(args: readonly string[]): Promise<void> {
-  const settings = { workload: "L8", rounds: "3", steps: "3", peers: Object.keys(starters).join(","), json: "false" };
+  const settings = {
+    workload: "L8",
+    rounds: "3",
+    steps: "3",
+    peers: "halfbyte-bf16,halfbyte-nvfp4:mlp_only,torch,jax",
+    json: "false",
+  };
   for (const arg of args) {
     const [key = "", value = ""] = arg.split("=");
     if (!(key in settings))
@@ -129,9 +146,7 @@ async function main(args: readonly string[]): Promise<void> {
   try {
     const files = await writeWorkloadFiles(folder, workload, 4);
     for (const name of settings.peers.split(",")) {
-      const start = starters[name];
-      if (!start) throw new UserError("E_BENCH", `unknown peer "${name}"; known: ${Object.keys(starters).join(", ")}`);
-      const peer = start(settings.workload, workload, files);
+      const peer = starterOf(name)(settings.workload, workload, files);
       peers.push(peer);
       process.stderr.write(`${peer.name}: compiling …\n`);
       // One at a time: compilations would slow each other.
