@@ -25,7 +25,8 @@ export const workloads: Readonly<Record<string, Workload>> = {
   L8: l8,
   "L8-long": { ...l8, batch: 2, seq: 2048 },
   W: { ...l8, layers: 4, hidden: 1024, heads: 16, kv: 8, ffn: 2816 },
-  tiny: { layers: 2, hidden: 64, heads: 2, kv: 1, ffn: 160, vocab: 256, batch: 2, seq: 64 },
+  /** Every dim of a linear layer is a multiple of 128, which some recipes and peers need. */
+  tiny: { layers: 2, hidden: 256, heads: 2, kv: 1, ffn: 384, vocab: 256, batch: 2, seq: 64 },
 };
 
 export function workloadByName(name: string): Workload {

@@ -1,4 +1,5 @@
-"""PyTorch peer: the Llama training step in BF16, by torch.compile or eager. Protocol and workload: workload.py.
+"""PyTorch peer: the Llama training step in BF16, or with the blocks' linear layers in emulated low precision, by torch.compile or
+eager. Protocol and workload: workload.py.
 
 FP32 master weights, cast to BF16 where they are used (measured faster than autocast); residual stream BF16; RMSNorm, RoPE and
 loss in FP32; fused AdamW. The defaults are the fastest of what was measured, see README.md.
@@ -7,13 +8,19 @@ loss in FP32; fused AdamW. The defaults are the fastest of what was measured, se
 from __future__ import annotations
 
 import logging
+import sys
 import time
 
 import workload as wl
 
 
 def add_more(parser):
-    parser.add_argument("--mode", choices=["compile", "max-autotune", "eager"], default="compile")
+    parser.add_argument(
+        "--mode",
+        choices=["compile", "max-autotune", "blocks", "eager"],
+        help="blocks: each block and the head compiled by themselves; default: compile, with --quantized blocks",
+    )
+    parser.add_argument("--quantized", help="emulate low precision in the blocks' linear layers, by a name of quantized_linears.py")
     parser.add_argument(
         "--attention",
         choices=["sdpa", "softmax", "blocks"],
@@ -24,6 +31,8 @@ def add_more(parser):
 
 
 arguments, w = wl.parse_arguments("torch_l8.py", add_more)
+# One block compiles in a minute where quantizers are in it, and serves all.
+arguments.mode = arguments.mode or ("blocks" if arguments.quantized else "compile")
 environment = {
     "CUDA_VISIBLE_DEVICES": "",
     "OMP_NUM_THREADS": str(arguments.threads),
@@ -43,6 +52,25 @@ DTYPE = {"bfloat16": torch.bfloat16, "float32": torch.float32}[arguments.dtype]
 BLOCK_ROWS = 128
 
 
+def cast_linear(x, weight):
+    """x [..., in] times an FP32 master [out, in], in the compute type."""
+    return F.linear(x, weight.to(DTYPE))
+
+
+def block_linear():
+    """The function of the blocks' linear layers."""
+    if arguments.quantized is None:
+        return cast_linear
+    import quantized_linears
+
+    if arguments.quantized not in quantized_linears.QUANTIZATIONS:
+        sys.exit(f"--quantized {arguments.quantized}: known are {', '.join(quantized_linears.QUANTIZATIONS)}")
+    return quantized_linears.build(arguments.quantized)
+
+
+BLOCK_LINEAR = block_linear()
+
+
 class CastLinear(nn.Linear):
     """A bias-free linear layer: FP32 master, multiplied in the compute type."""
 
@@ -50,7 +78,14 @@ class CastLinear(nn.Linear):
         super().__init__(inputs, outputs, bias=False)
 
     def forward(self, x):
-        return F.linear(x, self.weight.to(DTYPE))
+        return cast_linear(x, self.weight)
+
+
+class BlockLinear(CastLinear):
+    """A linear layer of a block, quantized where that was asked for."""
+
+    def forward(self, x):
+        return BLOCK_LINEAR(x, self.weight)
 
 
 class RmsNorm(nn.Module):
@@ -94,10 +129,10 @@ def attend(q, k, v):
 class Attention(nn.Module):
     def __init__(self):
         super().__init__()
-        self.q_proj = CastLinear(w.hidden, w.heads * w.head_dim)
-        self.k_proj = CastLinear(w.hidden, w.kv * w.head_dim)
-        self.v_proj = CastLinear(w.hidden, w.kv * w.head_dim)
-        self.o_proj = CastLinear(w.heads * w.head_dim, w.hidden)
+        self.q_proj = BlockLinear(w.hidden, w.heads * w.head_dim)
+        self.k_proj = BlockLinear(w.hidden, w.kv * w.head_dim)
+        self.v_proj = BlockLinear(w.hidden, w.kv * w.head_dim)
+        self.o_proj = BlockLinear(w.heads * w.head_dim, w.hidden)
 
     def forward(self, x, cos, sin):
         batch, seq, _ = x.shape
@@ -114,9 +149,9 @@ class Attention(nn.Module):
 class Mlp(nn.Module):
     def __init__(self):
         super().__init__()
-        self.gate_proj = CastLinear(w.hidden, w.ffn)
-        self.up_proj = CastLinear(w.hidden, w.ffn)
-        self.down_proj = CastLinear(w.ffn, w.hidden)
+        self.gate_proj = BlockLinear(w.hidden, w.ffn)
+        self.up_proj = BlockLinear(w.hidden, w.ffn)
+        self.down_proj = BlockLinear(w.ffn, w.hidden)
 
     def forward(self, x):
         return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
@@ -158,6 +193,9 @@ class Llama(nn.Module):
         x = self.model.embed_tokens(ids).to(DTYPE)
         for block in self.model.layers:
             x = block(x, self.cos, self.sin)
+        return self.loss(x, targets)
+
+    def loss(self, x, targets):
         logits = self.lm_head(self.model.norm(x)).float()
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
@@ -178,7 +216,11 @@ def main() -> None:
         fused=True,
     )
     loss_of = model
-    if arguments.mode != "eager":
+    if arguments.mode == "blocks":
+        for block in model.model.layers:
+            block.compile()
+        model.loss = torch.compile(model.loss)
+    elif arguments.mode != "eager":
         loss_of = torch.compile(model, fullgraph=True, mode="default" if arguments.mode == "compile" else arguments.mode)
     done = 0
 
@@ -195,6 +237,7 @@ def main() -> None:
     def reset() -> None:
         nonlocal done
         done = 0
+        torch.manual_seed(arguments.seed)  # for stochastic rounding
         model.load_state_dict(weights)
         for state in optimizer.state.values():
             for value in state.values():
@@ -209,9 +252,9 @@ def main() -> None:
         "compileSeconds": compile_seconds,  # the first step, which compiles; with inductor's cache unless --fresh
         "warmupLosses": losses,
         "versions": wl.versions("torch", "numpy"),
-        "settings": wl.settings(arguments, "mode", "attention", "fresh"),
+        "settings": wl.settings(arguments, "mode", "attention", "fresh", "quantized"),
     }
-    wl.serve("torch", w, step, reset, ready)
+    wl.serve(f"torch-{arguments.quantized}" if arguments.quantized else "torch", w, step, reset, ready)
 
 
 main()
