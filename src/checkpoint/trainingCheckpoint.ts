@@ -33,6 +33,23 @@ const extraNames = {
   delayedScaling: { scales: "delayed_scaling.scales", history: "delayed_scaling.amax_history" },
 } as const;
 
+/** What computed a run. Earlier checkpoints lack some of it, and it has more that only people read. */
+const provenanceSchema = z.looseObject({
+  /** The recipe by its name, its switches as settings, and what each GEMM computes by it. */
+  recipe: z.string(),
+  switches: z.record(z.string(), z.union([z.string(), z.number()])).optional(),
+  gemms: z.record(z.string(), z.unknown()).optional(),
+  /** Where the recipe applies. */
+  policy: z.string().optional(),
+  firstLayersBf16: z.int().optional(),
+  lastLayersBf16: z.int().optional(),
+  /** "layers.*.attn.*=bf16", the last that fits counts. */
+  overrides: z.array(z.string()).optional(),
+  /** The precision of the steps from each phase's first on. */
+  phases: z.array(z.object({ firstStep: z.int(), precision: z.string() })).optional(),
+  seeds: z.record(z.string(), z.number()).optional(),
+});
+
 const progressSchema = z.object({
   format: z.literal(1),
   /** Steps done; the next one is step + 1, and data and random draws follow from it. */
@@ -44,8 +61,9 @@ const progressSchema = z.object({
   overflowSteps: z.int().nonnegative().default(0),
   /** Fingerprints of what the bits of the run depend on beside its settings. */
   data: z.record(z.string(), z.union([z.string(), z.number()])),
-  /** What computed it: recipe, policy and the versions of the programs. */
-  provenance: z.record(z.string(), z.unknown()),
+  /** Steps done in each precision, by its name, over all the times the run was resumed. */
+  stepsByPrecision: z.record(z.string(), z.int().nonnegative()).optional(),
+  provenance: provenanceSchema,
 });
 
 /** What a checkpoint knows beside its arrays: state.json. */

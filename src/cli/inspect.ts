@@ -13,6 +13,7 @@ import {
   type ListingFilter,
   layerNames,
 } from "../lower/index.ts";
+import { phasesOf, planAt } from "../train/phases.ts";
 import { countParameters, type RunPlan } from "../train/plan.ts";
 import { listStage, type Stage, type StageListing, stages } from "../train/stepProgram.ts";
 import { parseArguments } from "./arguments.ts";
@@ -21,7 +22,7 @@ import { grouped, quantity, showCounts, showMemory, showOperations } from "./ins
 import { configOf, sourceHelp } from "./settings.ts";
 import { planOf, precisionName } from "./trainingRun.ts";
 
-const ownKeys = ["stage", "op", "layer", "lines"] as const;
+const ownKeys = ["stage", "op", "layer", "lines", "phase"] as const;
 const defaultLines = 40;
 
 export const command: Command = {
@@ -37,6 +38,7 @@ ${Object.entries(stages)
                    op=dot is every contraction, whatever the stage calls it
   layer=NAME       only those of a layer or module, of one pass of it: layer=3, layer=mlp.gate, layer=head,
                    layer=optimizer, layer=3.attn.q:wgrad
+  phase=N          the step of the run's Nth precision, where precision_switch_step gives it a second (default 1)
   lines=N          show so many lines (default ${defaultLines}), or lines=all; the counts are of all of them
   --json           the operations and counts as JSON on standard output
 
@@ -47,9 +49,9 @@ Example: halfbyte inspect llama-tiny quantization=nvfp4 stage=grad op=dot layer=
 `,
   async run(args) {
     const { settings, flags, words } = parseArguments(args, { maxWords: 1, ownKeys });
-    const { stage, lines, filter, keys } = ownSettings(settings);
+    const { stage, lines, filter, phase, keys } = ownSettings(settings);
     const config = await inspectedConfig(words[0], keys);
-    const plan = planOf(config);
+    const plan = planOfPhase(planOf(config), phase);
     const listing = await listStage(plan, stage);
     const operations = filterOperations(listing.operations, filter);
     if (operations.length === 0) throw nothingFound(listing.operations, filter, stage);
@@ -80,7 +82,7 @@ function asText({ plan, stage, listing, operations }: Inspection, { config, filt
   const batch = `${plan.microBatches * plan.batchSize} × ${plan.sequenceLength} tokens a step`;
   const asked = Object.entries(filter).flatMap(([key, value]) => (value === undefined ? [] : [`${key}=${value}`]));
   return [
-    `${grouped(parameters)} parameters (${quantity(4 * parameters, "B")} in FP32), ${precisionName(config)}, ${batch}`,
+    `${grouped(parameters)} parameters (${quantity(4 * parameters, "B")} in FP32), ${precisionOf(plan, config)}, ${batch}`,
     `stage=${stage}: ${stages[stage]}`,
     "",
     ...showOperations(operations, lines),
@@ -90,6 +92,10 @@ function asText({ plan, stage, listing, operations }: Inspection, { config, filt
     "",
   ].join("\n");
 }
+
+/** The recipe's name, or of a later phase what it was switched to. */
+const precisionOf = ({ precision }: RunPlan, config: Config): string =>
+  precision.name === precision.recipe.name ? precisionName(config) : precision.name;
 
 function asJson({ plan, stage, listing, operations }: Inspection): string {
   const rows = operations.map((x) => ({
@@ -112,7 +118,7 @@ function asJson({ plan, stage, listing, operations }: Inspection): string {
 /** This command's own keys, and the others, which are the configuration's. @throws UserError */
 function ownSettings(settings: Readonly<Record<string, string>>) {
   const keys = Object.fromEntries(Object.entries(settings).filter(([key]) => !ownKeys.includes(key as never)));
-  const { stage = "trace", op, layer, lines = `${defaultLines}` } = settings;
+  const { stage = "trace", op, layer, lines = `${defaultLines}`, phase = "1" } = settings;
   if (!Object.hasOwn(stages, stage)) {
     const names = Object.keys(stages);
     const near = nearest(stage, names);
@@ -125,7 +131,16 @@ function ownSettings(settings: Readonly<Record<string, string>>) {
     throw new UserError("E_LINES", `lines=${lines}: must be a whole number, or all`);
   }
   const most = lines === "all" ? Number.POSITIVE_INFINITY : Number(lines);
-  return { stage: stage as Stage, lines: most, filter: { op, layer }, keys };
+  return { stage: stage as Stage, lines: most, filter: { op, layer }, phase, keys };
+}
+
+/** The plan as it is in its nth phase. @throws UserError */
+function planOfPhase(plan: RunPlan, written: string): RunPlan {
+  const phases = phasesOf(plan);
+  const phase = /^\d+$/.test(written) ? phases[Number(written) - 1] : undefined;
+  if (phase !== undefined) return planAt(plan, phase.firstStep);
+  const fix = phases.length === 1 ? "1; precision_switch_step would give it a second" : `1 to ${phases.length}`;
+  throw new UserError("E_PHASE", `phase=${written}: the phases of this run's precision are ${fix}`);
 }
 
 /** The configuration; a text data set needs no text here, only its tokenizer. */

@@ -4,6 +4,7 @@ import { UserError } from "../base/errors.ts";
 import { type CheckpointPlace, listCheckpoints, newestCheckpoint, type RunFolder } from "../checkpoint/index.ts";
 import {
   type Config,
+  laterPrecision,
   type PartialSettings,
   refuseChangedRun,
   resolve,
@@ -45,9 +46,10 @@ export function continued(
   { step, path }: CheckpointPlace,
   say: (text: string) => void,
 ): Config {
-  const saved = savedKeys(folder.config);
-  const config = withSavedSchedule(now, saved, say);
-  refuseChangedRun(saved, config.keys, folder.path);
+  const saved = savedConfig(folder.config);
+  const config = withSavedSchedule(now, saved.keys, say);
+  refuseChangedRun(saved.keys, config.keys, folder.path);
+  refuseOtherPast(saved, config, step, folder.path);
   const { steps } = config.run;
   if (step > steps) {
     throw new UserError(
@@ -86,10 +88,26 @@ export function idleStepsWarning(
   );
 }
 
+/** Precision may switch at another step than a run began with, as long as the steps that are done stay what they were. */
+function refuseOtherPast(saved: Config, now: Config, step: number, run: string): void {
+  const past = (config: Config) => {
+    const later = laterPrecision(config);
+    return later === undefined || later.firstStep > step ? undefined : { ...later, name: later.precision.name };
+  };
+  const [before, after] = [past(saved), past(now)];
+  if (before?.firstStep === after?.firstStep && before?.name === after?.name) return;
+  const show = (phase: typeof before) =>
+    phase === undefined ? "had no switch of precision" : `went on as ${phase.name} from step ${phase.firstStep} on`;
+  throw new UserError(
+    "E_RESUME",
+    `${run} has done ${step} steps, which ${show(before)}: precision_switch_step may only change to a step from ${step + 1} on, or choose another run_name`,
+  );
+}
+
 /** The settings a run was started with; keys that are newer than the run are at their defaults. */
-function savedKeys(path: string): PartialSettings {
+function savedConfig(path: string): Config {
   try {
-    return resolve(JSON.parse(readFileSync(path, "utf8")), {}, { draft: true }).keys;
+    return resolve(JSON.parse(readFileSync(path, "utf8")), {}, { draft: true });
   } catch (error) {
     throw new UserError("E_RESUME", `${path} can't be read (${(error as Error).message}): choose another run_name`);
   }

@@ -74,6 +74,12 @@ export function eventText(event: Exclude<RunEvent, { type: "step" }>): string | 
       return startText(event);
     case "compile":
       return `compiled ${event.program} in ${formatDuration(event.seconds)}${event.cached ? " (from the cache)" : ""}; ${memoryText(event)}`;
+    case "precision":
+      return [
+        `from step ${event.step} on the precision is ${event.name}; matrix products of the linear layers:`,
+        ...precisionText(event.precision),
+        "compiling train_step …",
+      ].join("\n");
     case "eval":
       return evalLine(event);
     case "numerics":
@@ -95,16 +101,20 @@ function startText({ parameters, flopsPerToken, peakFlopsPerSecond, precision = 
     peakFlopsPerSecond === undefined
       ? ""
       : `; MFU is of ${(peakFlopsPerSecond / 1e12).toFixed(2)} TFLOP/s, the BF16 matrix peak measured here`;
-  const lines = (precision as readonly Readonly<Record<string, string>>[]).map((line) => {
-    const { blocks = "", modules, fprop, dgrad, wgrad, runs, remarks } = line;
-    const gemms = fprop === dgrad && fprop === wgrad ? fprop : `fprop ${fprop}; dgrad ${dgrad}; wgrad ${wgrad}`;
-    return `  block${/\D/.test(blocks) ? "s" : ""} ${blocks}, ${modules}: ${gemms} (${runs}${remarks ? `; ${remarks}` : ""})`;
-  });
+  const lines = precisionText(precision);
   return [
     `${parameters.toLocaleString("en")} parameters, ${(flopsPerToken / 1e6).toFixed(1)} MFLOP a token${peak}`,
     ...(lines.length > 0 ? ["matrix products of the linear layers:", ...lines] : []),
     "compiling train_step …",
   ].join("\n");
+}
+
+function precisionText(precision: readonly object[]): string[] {
+  return (precision as readonly Readonly<Record<string, string>>[]).map((line) => {
+    const { blocks = "", modules, fprop, dgrad, wgrad, runs, remarks } = line;
+    const gemms = fprop === dgrad && fprop === wgrad ? fprop : `fprop ${fprop}; dgrad ${dgrad}; wgrad ${wgrad}`;
+    return `  block${/\D/.test(blocks) ? "s" : ""} ${blocks}, ${modules}: ${gemms} (${runs}${remarks ? `; ${remarks}` : ""})`;
+  });
 }
 
 function memoryText({ program, memory }: EventOf<"compile">) {

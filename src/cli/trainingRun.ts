@@ -17,6 +17,8 @@ import {
 import {
   adamwSettings,
   type Config,
+  evalPrecisions,
+  laterPrecision,
   llamaConfig,
   lossScaleSettings,
   precisionPlan,
@@ -83,10 +85,13 @@ export function planOf(config: Config): RunPlan {
   const { data, optimizer, run, compute } = config;
   const remat = rematPolicies[compute.rematPolicy];
   const lossScale = lossScaleSettings(config);
+  const later = laterPrecision(config);
   const { enableCheckpointing, checkpointPeriod: period, maxNumCheckpointsToKeep: keep } = run;
   return {
     model: llamaConfig(config),
     precision: precisionPlan(config),
+    ...(later && { laterPrecision: later }),
+    evalPrecisions: evalPrecisions(config),
     ...(remat && { remat }),
     scanLayers: compute.scanLayers,
     zLoss: optimizer.zLossMultiplier,
@@ -101,7 +106,7 @@ export function planOf(config: Config): RunPlan {
     ...(run.evalInterval !== -1 && { evalInterval: run.evalInterval }),
     ...(run.evalSteps !== -1 && { evalSteps: run.evalSteps }),
     ...(enableCheckpointing && { checkpoints: { period, ...(keep !== -1 && { keep }) } }),
-    seeds: { initWeights: run.initWeightsSeed, rounding: run.roundingSeed },
+    seeds: { initWeights: run.initWeightsSeed, dataShuffle: run.dataShuffleSeed, rounding: run.roundingSeed },
     ...(run.telemetryPeriod > 0 && {
       telemetry: { period: run.telemetryPeriod, gradientCosine: run.telemetryGradientCosine },
     }),

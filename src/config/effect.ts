@@ -17,6 +17,8 @@ export function hasValidation(settings: Settings): boolean {
   return settings.dataset_type === "synthetic" || settings.eval_dataset_path !== "" || settings.validation_fraction > 0;
 }
 
+const quantizesAnything = (settings: Settings): boolean => quantizes(settings) || settings.precision_overrides !== "";
+
 export const effectRules: readonly EffectRule[] = [
   {
     keys: ["override_model_config"],
@@ -47,7 +49,7 @@ export const effectRules: readonly EffectRule[] = [
       eval_dataset_path !== "" ? "eval_dataset_path gives the validation text" : undefined,
   },
   {
-    keys: ["eval_interval", "eval_steps"],
+    keys: ["eval_interval", "eval_steps", "eval_precision"],
     reads: ["dataset_type", "eval_dataset_path", "validation_fraction"],
     only: "with validation data",
     without: (settings) =>
@@ -138,9 +140,20 @@ export const effectRules: readonly EffectRule[] = [
     reads: ["quantization", "precision_overrides"],
     only: "with a quantization that quantizes, or precision_overrides",
     without: (settings) =>
-      quantizes(settings) || settings.precision_overrides !== ""
-        ? undefined
-        : `quantization=${settings.quantization} quantizes nothing`,
+      quantizesAnything(settings) ? undefined : `quantization=${settings.quantization} quantizes nothing`,
+  },
+  {
+    keys: ["precision_switch_step"],
+    reads: ["quantization", "precision_overrides"],
+    only: "where something is quantized",
+    without: (settings) => (quantizesAnything(settings) ? undefined : "nothing is quantized"),
+  },
+  {
+    keys: ["precision_switch_gemms", "precision_switch_to"],
+    reads: ["precision_switch_step"],
+    only: "with a precision_switch_step",
+    without: ({ precision_switch_step: step }) =>
+      step === "never" ? "precision_switch_step=never switches nothing" : undefined,
   },
   ...switchKeys.map((key): EffectRule => {
     const recipes = recipesWith(key).join(", ");

@@ -9,6 +9,12 @@ export { foreignKeys } from "./elsewhere.ts";
 export { explainKey, explainKeys, factsOf, type KeyFacts } from "./explain.ts";
 export { type Field, fields, type ValueKind } from "./fields.ts";
 export { parseValue } from "./parseValue.ts";
+export {
+  type EvalPrecision,
+  evalPrecisions,
+  type LaterPrecision,
+  laterPrecision,
+} from "./precisionPhases.ts";
 export { type PartialSettings, readSettings } from "./readSettings.ts";
 export {
   type Config,

@@ -11,6 +11,7 @@ import { settingsOfSwitches } from "../quant/index.ts";
 import { type CamelKeys, camelKeys } from "./camelCase.ts";
 import { effectRules, noEffect } from "./effect.ts";
 import { fields } from "./fields.ts";
+import { laterPrecisionOf } from "./precisionPhases.ts";
 import { type PartialSettings, type ReadSettings, readSettings } from "./readSettings.ts";
 import { rules } from "./rules.ts";
 import { type GroupName, groups, type SettingKey, type Settings } from "./schema.ts";
@@ -97,6 +98,7 @@ export function resolve(
     notes: [
       ...neutralNotes([base, filed, own]),
       ...plan.notes,
+      ...switchNotes(settings, schedule),
       ...attentionNotes(settings.attention),
       ...scheduleNotes({ run: settings, optimizer: { schedule } }),
     ],
@@ -200,6 +202,14 @@ function neutralNotes(layers: readonly ReadSettings[]): string[] {
   return neutral.length === 0
     ? []
     : [`accepted, for they ask for nothing else than what is done: ${neutral.join(", ")}`];
+}
+
+function switchNotes(settings: Settings, schedule: Schedule): string[] {
+  const later = laterPrecisionOf(settings, schedule);
+  if (later === undefined) return [];
+  const { firstStep, precision } = later;
+  if (firstStep > settings.steps) return [`step ${firstStep}, of precision_switch_step, comes after the last step`];
+  return [`from step ${firstStep} on the precision is ${precision.name} (precision_switch_step)`];
 }
 
 /** What is worth knowing of a schedule beside the steps of its run. */

@@ -1,6 +1,7 @@
 /** What settings must not say together. A rule is looked at only where all it reads is known. */
 import { UserError } from "../base/errors.ts";
 import { switchKeys } from "../quant/index.ts";
+import { evalPrecisionsOf, laterPrecisionOf } from "./precisionPhases.ts";
 import type { SettingKey, Settings } from "./schema.ts";
 import { planOf, scheduleOf } from "./stages.ts";
 
@@ -11,6 +12,24 @@ export interface Rule {
   /** Counts for a run, not for settings that are only looked at. */
   readonly runOnly?: true;
 }
+
+const scheduleKeys = [
+  "lr_schedule_type",
+  "steps",
+  "learning_rate_schedule_steps",
+  "warmup_steps",
+  "warmup_steps_fraction",
+  "wsd_decay_steps_fraction",
+] as const;
+const precisionKeys = [
+  "quantization",
+  "num_decoder_layers",
+  "precision_policy",
+  "first_layers_bf16",
+  "last_layers_bf16",
+  "precision_overrides",
+  ...switchKeys,
+] as const;
 
 /** In the order they are told; settings are complete but for vocab_size, which a tokenizer may give later. */
 export const rules: readonly Rule[] = [
@@ -72,14 +91,7 @@ export const rules: readonly Rule[] = [
         : undefined,
   },
   {
-    reads: [
-      "lr_schedule_type",
-      "steps",
-      "learning_rate_schedule_steps",
-      "warmup_steps",
-      "warmup_steps_fraction",
-      "wsd_decay_steps_fraction",
-    ],
+    reads: scheduleKeys,
     mistake: (settings) => {
       const { steps, learning_rate_schedule_steps: total, wsd_decay_steps_fraction: decay } = settings;
       const byFraction = settings.warmup_steps === -1;
@@ -106,20 +118,49 @@ export const rules: readonly Rule[] = [
         : `skip_first_n_steps_for_profiler=${skip} leaves none of steps=${steps} to trace: what is left out and at least one step must lie within steps; lower it, or raise steps`,
   },
   {
-    reads: [
-      "quantization",
-      "num_decoder_layers",
-      "precision_policy",
-      "first_layers_bf16",
-      "last_layers_bf16",
-      "precision_overrides",
-      ...switchKeys,
-    ],
+    reads: precisionKeys,
     mistake: (settings) =>
       told(() => {
         planOf(settings);
         return undefined;
       }),
+  },
+  {
+    reads: [
+      ...precisionKeys,
+      ...scheduleKeys,
+      "precision_switch_step",
+      "precision_switch_gemms",
+      "precision_switch_to",
+    ],
+    mistake: (settings) => {
+      // What is wrong with the schedule or the precision alone is told above.
+      const wrong = told(() => {
+        planOf(settings);
+        scheduleOf(settings);
+        return undefined;
+      });
+      if (wrong !== undefined) return undefined;
+      return told(() => {
+        laterPrecisionOf(settings, scheduleOf(settings));
+        return undefined;
+      });
+    },
+  },
+  {
+    reads: ["eval_precision", "num_decoder_layers"],
+    mistake: (settings) =>
+      told(() => {
+        evalPrecisionsOf(settings);
+        return undefined;
+      }),
+  },
+  {
+    reads: ["eval_precision", "dtype"],
+    mistake: ({ eval_precision, dtype }) =>
+      dtype === "bfloat16" || eval_precision === "same"
+        ? undefined
+        : `eval_precision=${eval_precision} with dtype=${dtype}: recipes compute in BF16; set dtype=bfloat16, or eval_precision=same`,
   },
 ];
 

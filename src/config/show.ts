@@ -36,6 +36,7 @@ export const resumableKeys: readonly SettingKey[] = [
   "steps",
   "eval_interval",
   "eval_steps",
+  "eval_precision",
   "enable_checkpointing",
   "checkpoint_period",
   "max_num_checkpoints_to_keep",
@@ -46,6 +47,10 @@ export const resumableKeys: readonly SettingKey[] = [
   "skip_first_n_steps_for_profiler",
   "profiler_steps",
   "log_period",
+  // Of steps to come; those that are done are compared where the run goes on.
+  "precision_switch_step",
+  "precision_switch_gemms",
+  "precision_switch_to",
   // What it must run on changes nothing of what it computes.
   "hardware",
   // Where the run lies is how it was found.

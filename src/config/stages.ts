@@ -45,6 +45,9 @@ export function precisionPlan({ keys }: Config): PrecisionPlan {
   return planOf({ ...precisionSettings.parse({}), ...keys } as Settings);
 }
 
+/** The linear layers of a block. */
+export const modules: readonly string[] = llamaModules;
+
 /** The settings that decide how every linear layer computes. */
 export type PrecisionSettings = Pick<
   Settings,
@@ -68,15 +71,15 @@ export function planOf(settings: PrecisionSettings): PrecisionPlan {
     ...(first !== -1 && { firstLayersBf16: first }),
     ...(last !== -1 && { lastLayersBf16: last }),
     overrides,
-    modules: llamaModules,
+    modules,
   });
   if (overrides.length > 0) checkEveryLinear(plan);
   return plan;
 }
 
 /** GEMMs of different recipes that don't go together are told before anything is computed. @throws UserError */
-function checkEveryLinear({ precision, numLayers }: PrecisionPlan): void {
-  for (let layer = 0; layer < numLayers; layer++) for (const module of llamaModules) precision(module, layer);
+export function checkEveryLinear({ precision, numLayers }: PrecisionPlan): void {
+  for (let layer = 0; layer < numLayers; layer++) for (const module of modules) precision(module, layer);
 }
 
 /** Whether the quantization of this name has GEMMs in fewer than 16 bits. */

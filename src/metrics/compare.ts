@@ -8,6 +8,12 @@ export interface RunSummary {
   /** Nats per token on the validation text. */
   readonly validationLoss?: number;
   readonly bitsPerByte?: number;
+  /** What the validation was computed in. */
+  readonly validationPrecision?: string;
+  /** The validation loss in other precisions, by their names. */
+  readonly otherValidationLosses?: Readonly<Record<string, number>>;
+  /** Steps of the run in each precision, those before it was resumed included. */
+  readonly stepsByPrecision?: Readonly<Record<string, number>>;
   /** Nats per token over the last training steps. */
   readonly trainingLoss?: number;
   readonly tokensPerSecond?: number;
@@ -16,16 +22,30 @@ export interface RunSummary {
   readonly seconds?: number;
 }
 
-const rows: readonly {
+interface ComparisonRow {
   readonly label: string;
   readonly value: (run: RunSummary) => number | undefined;
   readonly show: (value: number) => string;
   /** Show how far a run lies from the first. */
   readonly gap?: boolean;
-}[] = [
-  { label: "validation loss", value: (run) => run.validationLoss, show: (loss) => loss.toFixed(4), gap: true },
+}
+
+const showLoss = (loss: number) => loss.toFixed(4);
+
+/** The validation loss in each other precision that a run has one in. */
+const otherLosses = (runs: readonly RunSummary[]): ComparisonRow[] =>
+  [...new Set(runs.flatMap(({ otherValidationLosses = {} }) => Object.keys(otherValidationLosses)))].map((name) => ({
+    label: `validated in ${name}`,
+    value: ({ otherValidationLosses = {} }) => otherValidationLosses[name],
+    show: showLoss,
+    gap: true,
+  }));
+
+const rowsOf = (runs: readonly RunSummary[]): readonly ComparisonRow[] => [
+  { label: "validation loss", value: (run) => run.validationLoss, show: showLoss, gap: true },
+  ...otherLosses(runs),
   { label: "bits per byte", value: (run) => run.bitsPerByte, show: (bits) => bits.toFixed(4), gap: true },
-  { label: "training loss", value: (run) => run.trainingLoss, show: (loss) => loss.toFixed(4), gap: true },
+  { label: "training loss", value: (run) => run.trainingLoss, show: showLoss, gap: true },
   { label: "tokens/s", value: (run) => run.tokensPerSecond, show: withThousands, gap: true },
   { label: "MFU", value: (run) => run.mfu, show: (mfu) => `${(mfu * 100).toFixed(1)} %` },
   { label: "time", value: (run) => run.seconds, show: formatDuration },
@@ -36,7 +56,7 @@ export function compareRuns(runs: readonly RunSummary[]): string {
   const [baseline, ...others] = runs;
   if (baseline === undefined) return "";
   const head = ["", baseline.name, ...others.flatMap(({ name }) => [name, "gap"])];
-  const body = rows
+  const body = rowsOf(runs)
     .filter(({ value }) => runs.some((run) => value(run) !== undefined))
     .map(({ label, value, show, gap }) => {
       const base = value(baseline);

@@ -45,6 +45,14 @@ export type RunEvent =
       /** Bytes on a device, as the compiler planned them. */
       readonly memory: Readonly<Record<string, number>>;
     }
+  /** From this step on the linear layers compute in another precision. */
+  | {
+      readonly type: "precision";
+      readonly step: number;
+      readonly name: string;
+      /** As in "start". */
+      readonly precision: readonly object[];
+    }
   | ({ readonly type: "step" } & StepRecord)
   | ({ readonly type: "eval" } & EvalRecord)
   /** What quantization does to the tensors of a step. */

@@ -47,6 +47,13 @@ export function stepLine(record: StepRecord, secondsLeft?: number): string {
   return parts.join(", ");
 }
 
+/** A validation in another precision than that of the record's loss. */
+export interface OtherEvalRecord {
+  readonly precision: string;
+  readonly loss: number;
+  readonly bitsPerByte: number;
+}
+
 export interface EvalRecord {
   readonly step: number;
   /** Nats per token over all targets. */
@@ -54,6 +61,9 @@ export interface EvalRecord {
   readonly bitsPerByte: number;
   readonly validTokens: number;
   readonly seconds: number;
+  /** What it was computed in. Absent in older runs. */
+  readonly precision?: string;
+  readonly others?: readonly OtherEvalRecord[];
 }
 
 export function evalLine(record: EvalRecord): string {
@@ -64,5 +74,7 @@ export function evalLine(record: EvalRecord): string {
     `bits_per_byte: ${record.bitsPerByte.toFixed(4)}`,
     `total_weights: ${record.validTokens}`,
     `seconds: ${record.seconds.toFixed(3)}`,
+    ...(record.precision === undefined ? [] : [`precision: ${record.precision}`]),
+    ...(record.others ?? []).map(({ precision, loss }) => `loss in ${precision}: ${loss.toFixed(4)}`),
   ].join(", ");
 }

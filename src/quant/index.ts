@@ -54,6 +54,7 @@ export {
   type RoundedOperand,
   type SpreadScale,
 } from "./precision.ts";
+export { type PrecisionSwitch, switchPrecision } from "./precisionSwitch.ts";
 export {
   describeGemm,
   type LinearShape,

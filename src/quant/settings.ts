@@ -1,5 +1,6 @@
 /** Settings of the precision by their names on the command line. */
 import { z } from "zod";
+import { switchedGemms } from "./precisionSwitch.ts";
 import { policyNames, recipeNames } from "./recipeNames.ts";
 import type { SwitchKey } from "./switchSettings.ts";
 
@@ -111,4 +112,22 @@ export const precisionSettings = z.object({
     .meta({
       rule: "PATH=RECIPE, with commas between rules, such as layers.*.attn.*=bf16,layers.0-1.mlp.down.wgrad=bf16",
     }),
+  precision_switch_step: z
+    .string()
+    .regex(/^(never|decay|\d+)$/)
+    .default("never")
+    .describe("First step of another precision of quantized GEMMs; decay = where the learning rate begins to fall")
+    .meta({ rule: "the number of a step, decay, or never" }),
+  precision_switch_gemms: z
+    .enum(switchedGemms)
+    .default("fprop")
+    .describe("Quantized GEMMs that precision_switch_step changes: the forward ones, or all"),
+  precision_switch_to: z.enum(recipeNames).default("bf16").describe("Recipe that they compute in from then on"),
+  eval_precision: z
+    .string()
+    .default("same")
+    .describe(
+      "What validation computes in: same = as training does at that step, or a recipe; several with commas give a loss each",
+    )
+    .meta({ rule: "same, a recipe, or several of these with commas" }),
 });

@@ -3,22 +3,27 @@ import { HalfbyteError } from "../base/errors.ts";
 import type { CheckpointPlace, Progress } from "../checkpoint/index.ts";
 import { type HostArray, hostArray, type Tensor } from "../core/index.ts";
 import type { Batch, Dataset } from "../data/index.ts";
-import { type Compiled, disposeTree, type OnDevice } from "../jit/index.ts";
+import { disposeTree, type OnDevice } from "../jit/index.ts";
 import { type RunEvent, stepRecord } from "../metrics/index.ts";
 import { learningRate } from "../optim/index.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
-import type { Evaluation, Evaluator } from "./evaluate.ts";
 import { modelState } from "./modelState.ts";
-import type { Numerics } from "./numerics.ts";
+import type { PhaseStep } from "./phaseStep.ts";
+import { nameOfPrecision, phaseAt, planAt } from "./phases.ts";
 import type { RunPlan } from "./plan.ts";
+import { precisionLines } from "./precisionSummary.ts";
+import type { RunEvaluation, RunEvaluator } from "./runEvaluator.ts";
 import { explainOverflow, explainSkip } from "./skippedStep.ts";
 import type { TrainState } from "./state.ts";
-import type { StepMetrics, TrainStep } from "./step.ts";
+import type { StepMetrics } from "./step.ts";
 import { stepClock } from "./stepClock.ts";
 import type { StepTrace } from "./stepTrace.ts";
 import type { StopRequest } from "./stop.ts";
 
-export type Done = Pick<Progress, "step" | "skippedInARow" | "skippedSteps" | "overflowSteps">;
+export type Done = Pick<Progress, "step" | "skippedInARow" | "skippedSteps" | "overflowSteps"> & {
+  /** Steps done in each precision, by its name. */
+  readonly stepsByPrecision: Readonly<Record<string, number>>;
+};
 
 /** The state lies here from step to step, so that whoever frees it finds the newest. */
 export interface StateHolder {
@@ -28,10 +33,9 @@ export interface StateHolder {
 export interface LoopInput {
   readonly plan: RunPlan;
   readonly data: Dataset;
-  readonly step: Compiled<Parameters<TrainStep>, ReturnType<TrainStep>>;
-  readonly evaluator: Evaluator;
-  /** Absent: the numbers are not measured. */
-  readonly numerics?: Numerics;
+  /** The phase of the first step was entered. */
+  readonly step: Pick<PhaseStep, "isOther" | "enter" | "compiled" | "numerics">;
+  readonly evaluator: RunEvaluator;
   readonly holder: StateHolder;
   readonly done: Done;
   readonly flopsPerToken: number;
@@ -47,7 +51,7 @@ export interface LoopResult {
   /** The last step's checkpoint, where one was saved. */
   readonly saved: CheckpointPlace | undefined;
   /** The last step's validation. */
-  readonly evaluation: Evaluation | undefined;
+  readonly evaluation: RunEvaluation | undefined;
 }
 
 /**
@@ -59,16 +63,28 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
   const { plan, stop, holder, save, trace } = input;
   let { done } = input;
   let saved: CheckpointPlace | undefined;
-  let evaluation: Evaluation | undefined;
+  let evaluation: RunEvaluation | undefined;
   let running: RunningStep | undefined;
   const clock = stepClock();
   const finishRunning = async () => {
-    if (running) done = await finishStep(running, done, clock.lap, input);
+    if (running) done = counted(await finishStep(running, done, clock.lap, input), plan);
     running = undefined;
   };
 
   for (let step = done.step + 1; step <= plan.steps && stop.signal === undefined; step++) {
-    if (input.numerics?.isDue(step)) {
+    if (input.step.isOther(step)) {
+      await finishRunning();
+      await trace
+        .during("compile", step, () => enterPhase(step, input))
+        .catch(async (error: unknown) => {
+          // What was done so far is not lost to a program that can't be made.
+          if (saved?.step !== done.step) await save?.(holder.state, done);
+          throw error;
+        });
+      clock.pause();
+      if (stop.signal !== undefined) break;
+    }
+    if (input.step.numerics?.isDue(step)) {
       await finishRunning();
       await trace.during("numerics", step, () => measureNumerics(step, input));
       clock.pause();
@@ -100,6 +116,19 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
   return { done, saved, evaluation };
 }
 
+async function enterPhase(step: number, { plan, step: phases, emit }: LoopInput): Promise<void> {
+  const now = planAt(plan, step);
+  emit({ type: "precision", step, name: nameOfPrecision(now.precision, plan), precision: precisionLines(now) });
+  await phases.enter(step);
+}
+
+/** With the last step counted to the precision it was done in. */
+function counted(done: Done, plan: RunPlan): Done {
+  const name = nameOfPrecision(phaseAt(plan, done.step).precision, plan);
+  const { [name]: before = 0, ...others } = done.stepsByPrecision;
+  return { ...done, stepsByPrecision: { ...others, [name]: before + 1 } };
+}
+
 interface RunningStep {
   readonly step: number;
   readonly batch: Batch;
@@ -111,7 +140,7 @@ interface RunningStep {
 async function launchStep(
   step: number,
   before: RunningStep | undefined,
-  { plan, data, holder, trace, step: compiled }: LoopInput,
+  { plan, data, holder, trace, step: { compiled } }: LoopInput,
 ): Promise<RunningStep> {
   const batch = await trace.during("data", step, () => data.train.batchAt(step));
   const { state, metrics } = await trace.during("dispatch", step, () =>
@@ -170,15 +199,15 @@ async function finishStep(
 async function validate(
   step: number,
   { plan, data, holder, evaluator, emit }: LoopInput,
-): Promise<Evaluation | undefined> {
+): Promise<RunEvaluation | undefined> {
   if (data.validation === undefined) return undefined;
-  const evaluation = await evaluator.evaluate(modelState(holder.state), data.validation, plan.evalSteps);
+  const evaluation = await evaluator.evaluate(step, modelState(holder.state), data.validation, plan.evalSteps);
   emit({ type: "eval", step, ...evaluation });
   return evaluation;
 }
 
 /** Measures what the step is about to compute. The state stays as it is. */
-async function measureNumerics(step: number, { data, holder, numerics, emit }: LoopInput): Promise<void> {
+async function measureNumerics(step: number, { data, holder, step: { numerics }, emit }: LoopInput): Promise<void> {
   const record = await numerics!.measure(holder.state, data.train.batchAt(step), step);
   emit({ type: "numerics", ...record });
 }

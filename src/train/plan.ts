@@ -5,12 +5,17 @@ import { type LlamaConfig, llamaModules, llamaShapes } from "../models/llama.ts"
 import type { AdamWSettings, LossScaleSettings, Schedule } from "../optim/index.ts";
 import type { LinearShape, PrecisionPlan } from "../quant/index.ts";
 import type { TelemetryPlan } from "./numerics.ts";
+import type { PrecisionPhase } from "./phases.ts";
 import type { ProfilePlan } from "./stepTrace.ts";
 
 export interface RunPlan {
   readonly model: LlamaConfig;
   /** How every linear layer computes. */
   readonly precision: PrecisionPlan;
+  /** How from a later step on; absent: the same throughout. */
+  readonly laterPrecision?: PrecisionPhase;
+  /** What validation computes in: "same" is training's precision at that step. Absent: that alone. */
+  readonly evalPrecisions?: readonly ("same" | PrecisionPlan)[];
   /** What a block keeps for the backward pass; absent: everything. */
   readonly remat?: RematPolicy;
   /** Run blocks of equal precision as a scan. */
@@ -38,7 +43,7 @@ export interface RunPlan {
   readonly evalSteps?: number;
   /** Absent: nothing is saved. */
   readonly checkpoints?: CheckpointPlan;
-  readonly seeds: { readonly initWeights: number; readonly rounding: number };
+  readonly seeds: { readonly initWeights: number; readonly dataShuffle: number; readonly rounding: number };
   /** Steps to trace; absent: none. */
   readonly profile?: ProfilePlan;
   /** What is measured of the numbers; absent: nothing. */

@@ -9,28 +9,23 @@ import {
   saveCheckpoint,
   writing,
 } from "../checkpoint/index.ts";
-import { spec, treeMap } from "../core/index.ts";
 import type { Dataset } from "../data/index.ts";
-import { type Compiled, disposeTree, jit, putTree } from "../jit/index.ts";
+import { disposeTree, putTree } from "../jit/index.ts";
 import { EventLog, type EventOf, flopsPerToken, type RunEvent, type RunSummary } from "../metrics/index.ts";
-import { type LlamaOptions, llamaDelayedScaling } from "../models/llama.ts";
+import { llamaDelayedScaling } from "../models/llama.ts";
 import { type Client, type DeviceArray, defaultClient } from "../pjrt/index.ts";
-import { type Evaluation, makeEvaluator } from "./evaluate.ts";
-import { type Done, type LoopResult, type StateHolder, stepBatch, stepScalars, trainLoop } from "./loop.ts";
+import { type Done, type LoopResult, type StateHolder, trainLoop } from "./loop.ts";
 import { machinePeak } from "./machinePeak.ts";
 import { modelState } from "./modelState.ts";
-import { makeNumerics, type Numerics } from "./numerics.ts";
-import {
-  explainedFailure,
-  refuseStepBeyondMemory,
-  refuseTelemetryBeyondMemory,
-  type StepMemory,
-} from "./outOfMemory.ts";
+import { explainedFailure, type StepMemory } from "./outOfMemory.ts";
+import { phaseStep } from "./phaseStep.ts";
+import { phaseAt, planAt } from "./phases.ts";
 import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
-import { dataIdentity, provenanceOf, refuseOtherData } from "./runRecord.ts";
+import { type RunEvaluation, runEvaluator } from "./runEvaluator.ts";
+import { dataIdentity, doneSoFar, provenanceOf, refuseOtherData } from "./runRecord.ts";
 import { initialState, resumedState, type TrainState } from "./state.ts";
-import { makeTrainStep, stepOptions } from "./step.ts";
+import { modelOptions, stepOptions } from "./step.ts";
 import { noTrace, stepTrace } from "./stepTrace.ts";
 import type { StopRequest, StopSignal } from "./stop.ts";
 import { summarise } from "./summary.ts";
@@ -62,7 +57,7 @@ export interface RunOutcome {
   readonly stoppedBy: StopSignal | undefined;
   /** The checkpoint it ended with. */
   readonly saved: CheckpointPlace | undefined;
-  readonly evaluation: Evaluation | undefined;
+  readonly evaluation: RunEvaluation | undefined;
   readonly summary: RunSummary;
 }
 
@@ -131,7 +126,8 @@ interface RunContext extends RunInput {
 async function train(run: RunContext): Promise<RunOutcome> {
   const { plan, resume, client, stop, emit } = run;
   const peak = await machinePeak(client);
-  const done: Done = resume?.progress ?? { step: 0, skippedInARow: 0, skippedSteps: 0, overflowSteps: 0 };
+  const done = doneSoFar(plan, resume?.progress);
+  const nextStep = done.step + 1;
   emit({
     type: "start",
     step: done.step,
@@ -140,31 +136,25 @@ async function train(run: RunContext): Promise<RunOutcome> {
     parameters: countParameters(plan.model),
     flopsPerToken: run.flopsPerToken,
     peakFlopsPerSecond: peak.flopsPerSecond,
-    precision: precisionLines(plan),
+    precision: precisionLines(planAt(plan, Math.min(nextStep, plan.steps))),
   });
-  const { config, precision, scanLayers = false } = stepOptions(plan);
-  const model: LlamaOptions = { config, precision, scanLayers };
-  const step = jit(makeTrainStep(stepOptions(plan)), { donate: [0], name: "train_step", client });
-  const evaluator = makeEvaluator(model, client);
-  const numerics = done.step < plan.steps ? makeNumerics(plan, client) : undefined;
+  const evaluator = runEvaluator(plan, client);
   const holder: StateHolder = { state: await firstState(run) };
-  const trace = plan.profile ? stepTrace(plan.profile, done.step + 1, run.folder.trace) : noTrace;
+  const step = phaseStep({ ...run, holder });
+  const trace = plan.profile ? stepTrace(plan.profile, nextStep, run.folder.trace) : noTrace;
   const tellTrace = () => {
     const message = trace.write();
     if (message !== undefined) emit({ type: "note", message });
   };
   try {
-    if (done.step < plan.steps) await compileStep(step, holder.state, run);
-    if (numerics) await compileNumerics(numerics, holder.state, run);
-    const loop = { ...run, step, evaluator, holder, done, trace, ...(numerics && { numerics }), ...saver(run) };
-    const result = await trainLoop(loop).finally(tellTrace);
-    if (stop.signal === undefined) await emitSample(run, model, holder.state, result);
+    if (done.step < plan.steps) await step.enter(nextStep);
+    const result = await trainLoop({ ...run, step, evaluator, holder, done, trace, ...saver(run) }).finally(tellTrace);
+    if (stop.signal === undefined) await emitSample(run, holder.state, result);
     return finish(run, result, peak.flopsPerSecond);
   } finally {
     disposeTree(holder.state);
     step.dispose();
     evaluator.dispose();
-    numerics?.dispose();
   }
 }
 
@@ -177,39 +167,6 @@ async function firstState({ plan, resume, parameters, client }: RunContext): Pro
   });
   const host = resume ? resumedState(resume, extras) : begin();
   return (await putTree(host, client)) as TrainState<DeviceArray>;
-}
-
-/** Before the first step, so that its time is told apart. @throws TooLargeError where the step won't fit */
-async function compileStep(
-  step: Pick<Compiled<never[], unknown>, "compile" | "lower">,
-  state: TrainState<DeviceArray>,
-  { plan, data, client, memory, emit }: RunContext,
-): Promise<void> {
-  const begin = performance.now();
-  const specs = treeMap<object>(({ shape, dtype }: DeviceArray) => spec(shape, dtype), state);
-  const given = [specs, stepBatch(data.train.batchAt(1)), stepScalars(plan, 1)];
-  const executable = await step.compile(...given);
-  const seconds = (performance.now() - begin) / 1000;
-  const cached = executable.origin.deserialized;
-  emit({ type: "compile", program: "train_step", seconds, cached, memory: { ...executable.memoryStats() } });
-  memory.step = { stats: executable.memoryStats(), program: async () => (await step.lower(...given)).program };
-  if (client.platformName === "cpu") await refuseStepBeyondMemory(plan, memory.step);
-}
-
-/** Before the first step, so that what does not fit is refused before it. @throws TooLargeError */
-async function compileNumerics(
-  numerics: Numerics,
-  state: TrainState<DeviceArray>,
-  { data, client, emit }: RunContext,
-): Promise<void> {
-  for (const { name, program } of numerics.programs) {
-    const begin = performance.now();
-    const executable = await program.compile(...numerics.arguments(state, data.train.batchAt(1), 1));
-    const seconds = (performance.now() - begin) / 1000;
-    const memory = executable.memoryStats();
-    emit({ type: "compile", program: name, seconds, cached: executable.origin.deserialized, memory: { ...memory } });
-    if (client.platformName === "cpu") refuseTelemetryBeyondMemory(memory, name);
-  }
 }
 
 /** How the loop saves, where the plan wants checkpoints. */
@@ -230,12 +187,12 @@ function saver({ plan, data, folder, client, resume, parameters, emit }: RunCont
 
 async function emitSample(
   { data, plan, samplePrompt: prompt = "", emit }: RunContext,
-  model: LlamaOptions,
   state: TrainState<DeviceArray>,
   { done }: LoopResult,
 ): Promise<void> {
   const { tokenizer } = data;
   if (tokenizer === undefined) return;
+  const model = modelOptions(plan, phaseAt(plan, done.step).precision);
   const text = await writeText({
     ...{ model, state: modelState(state), tokenizer },
     ...{ sequenceLength: plan.sequenceLength, prompt },
@@ -245,7 +202,7 @@ async function emitSample(
 
 function finish(run: RunContext, { done, saved, evaluation }: LoopResult, peakFlopsPerSecond: number): RunOutcome {
   const { name, steps, stop, emit } = run;
-  const summary = summarise({ ...run, steps, evaluation, name, peakFlopsPerSecond, seconds: run.seconds() });
+  const summary = summarise({ ...run, ...done, steps, evaluation, name, peakFlopsPerSecond, seconds: run.seconds() });
   if (stop.signal === undefined) {
     emit({ type: "summary", step: done.step, peakRssBytes: process.resourceUsage().maxRSS * 1024, ...summary });
   }

@@ -4,6 +4,9 @@ import { UserError } from "../base/errors.ts";
 import type { Progress } from "../checkpoint/index.ts";
 import type { Dataset } from "../data/index.ts";
 import { type Client, pluginIdentity } from "../pjrt/index.ts";
+import { settingsOfSwitches, showOverride } from "../quant/index.ts";
+import type { Done } from "./loop.ts";
+import { nameOfPrecision, phasesOf } from "./phases.ts";
 import type { RunPlan } from "./plan.ts";
 
 /** Hashes of the tokens and of what made them; data made by a rule have none. */
@@ -22,15 +25,33 @@ export function refuseOtherData(saved: Progress["data"], data: Dataset, run: str
   throw new UserError("E_RESUME", `${run} can't be resumed: ${what}. Put back what it was, or choose another run_name`);
 }
 
+/** Where a run stands: at its beginning, or at a checkpoint; those that count no steps by precision are of one. */
+export function doneSoFar(plan: RunPlan, progress?: Progress): Done {
+  if (progress === undefined) {
+    return { step: 0, skippedInARow: 0, skippedSteps: 0, overflowSteps: 0, stepsByPrecision: {} };
+  }
+  const { step, skippedInARow, skippedSteps, overflowSteps, stepsByPrecision } = progress;
+  const counts = stepsByPrecision ?? { [nameOfPrecision(plan.precision, plan)]: step };
+  return { step, skippedInARow, skippedSteps, overflowSteps, stepsByPrecision: counts };
+}
+
 /** What computes the run. */
-export function provenanceOf({ precision, model }: RunPlan, client: Client): Progress["provenance"] {
-  const { recipe, policy, firstLayersBf16, lastLayersBf16 } = precision;
+export function provenanceOf(plan: RunPlan, client: Client): Progress["provenance"] {
+  const { precision, model, seeds } = plan;
+  const { recipe, policy, overrides, firstLayersBf16, lastLayersBf16 } = precision;
   return {
     recipe: recipe.name,
+    switches: settingsOfSwitches(recipe.switches),
     gemms: recipe.precision,
     policy,
     firstLayersBf16,
     lastLayersBf16,
+    overrides: overrides.map(showOverride),
+    phases: phasesOf(plan).map(({ firstStep, precision }) => ({
+      firstStep,
+      precision: nameOfPrecision(precision, plan),
+    })),
+    seeds,
     dtype: model.dtype,
     platform: client.platformName,
     platformVersion: client.platformVersion,

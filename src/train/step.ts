@@ -3,7 +3,7 @@ import { invariant } from "../base/errors.ts";
 import { full, namedScope, type Tensor } from "../core/index.ts";
 import { type LlamaOptions, llamaDelayedScaling } from "../models/llama.ts";
 import { type AdamWSettings, adamw, clipByGlobalNorm, type LossScaleSettings, nextLossScale } from "../optim/index.ts";
-import { nextDelayedScaling } from "../quant/index.ts";
+import { nextDelayedScaling, type PrecisionPlan } from "../quant/index.ts";
 import { lossAndGradients } from "./gradients.ts";
 import type { RunPlan } from "./plan.ts";
 import type { TrainState } from "./state.ts";
@@ -58,15 +58,18 @@ export interface StepResult {
 
 export type TrainStep = (state: TrainState, batch: StepBatch, scalars: StepScalars) => StepResult;
 
-/** What a plan says about its step. */
+/** What a plan says about its model, in a precision: that of its first phase, unless another is given. */
+export function modelOptions(plan: RunPlan, { precision }: PrecisionPlan = plan.precision): LlamaOptions {
+  return { config: plan.model, precision, scanLayers: plan.scanLayers ?? false };
+}
+
+/** What a plan says about its step, in the precision of its first phase. */
 export function stepOptions(plan: RunPlan): StepOptions {
-  const { model, precision, remat, scanLayers = false, zLoss = 0, optimizer, lossScale } = plan;
+  const { remat, zLoss = 0, optimizer, lossScale } = plan;
   const { clippingThreshold, seeds, microBatches } = plan;
   return {
-    config: model,
-    precision: precision.precision,
+    ...modelOptions(plan),
     ...(remat && { remat }),
-    scanLayers,
     zLoss,
     optimizer,
     ...(lossScale && { lossScale }),

@@ -8,12 +8,12 @@ export interface ProfilePlan {
   readonly steps: number;
 }
 
-/** Making the batch; handing the step to the device; waiting for a step's numbers; what comes before or after some steps. */
-export type Phase = "data" | "dispatch" | "wait" | "save" | "evaluate" | "numerics";
+/** Compiling where the precision changes; making the batch; handing the step over; waiting for its numbers; what comes before or after some steps. */
+export type HostWork = "compile" | "data" | "dispatch" | "wait" | "save" | "evaluate" | "numerics";
 
 export interface StepTrace {
   /** f's result. Its time is a bar on the host's track, where the step is traced. */
-  during<T>(phase: Phase, step: number, f: () => T | Promise<T>): Promise<T>;
+  during<T>(work: HostWork, step: number, f: () => T | Promise<T>): Promise<T>;
   /** A step's time on the device, in milliseconds of `performance.now()`. */
   onDevice(step: number, from: number, to: number): void;
   /** Writes what was traced. Returns a sentence on it; undefined where there is nothing, or it was written before. */
@@ -37,12 +37,12 @@ export function stepTrace({ skipSteps, steps }: ProfilePlan, firstStep: number, 
     bars.push({ name, ph: "X", pid: 1, tid: track, ts: 1000 * from, dur: 1000 * (to - from), args: { step } });
   };
   return {
-    async during(phase, step, f) {
+    async during(work, step, f) {
       const from = performance.now();
       try {
         return await f();
       } finally {
-        add(host, phase, step, from, performance.now());
+        add(host, work, step, from, performance.now());
       }
     },
     onDevice: (step, from, to) => add(device, `step ${step}`, step, from, to),

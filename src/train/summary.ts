@@ -10,13 +10,14 @@ import {
   smooth,
   type Timed,
 } from "../metrics/index.ts";
-import type { Evaluation } from "./evaluate.ts";
+import type { RunEvaluation } from "./runEvaluator.ts";
 
 export interface SummaryInput {
   readonly name: string;
   /** Of this process, in order. */
   readonly steps: readonly StepRecord[];
-  readonly evaluation: Evaluation | undefined;
+  readonly evaluation: RunEvaluation | undefined;
+  readonly stepsByPrecision: Readonly<Record<string, number>>;
   readonly flopsPerToken: number;
   readonly peakFlopsPerSecond: number;
   readonly seconds: number;
@@ -24,7 +25,7 @@ export interface SummaryInput {
 
 /** The speed is the median step's, so that a pause of the machine does not count. */
 export function summarise(input: SummaryInput): RunSummary {
-  const { name, steps, evaluation, flopsPerToken, peakFlopsPerSecond, seconds } = input;
+  const { name, steps, evaluation, stepsByPrecision, flopsPerToken, peakFlopsPerSecond, seconds } = input;
   // The first step may have warmed something up.
   const steady = steps.length > 1 ? steps.slice(1) : steps;
   const tokensPerSecond = median(steady.map((step) => step.tokensPerSecond));
@@ -32,7 +33,15 @@ export function summarise(input: SummaryInput): RunSummary {
   return {
     name,
     seconds,
-    ...(evaluation && { validationLoss: evaluation.loss, bitsPerByte: evaluation.bitsPerByte }),
+    stepsByPrecision,
+    ...(evaluation && {
+      validationLoss: evaluation.loss,
+      bitsPerByte: evaluation.bitsPerByte,
+      validationPrecision: evaluation.precision,
+      ...(evaluation.others && {
+        otherValidationLosses: Object.fromEntries(evaluation.others.map(({ precision, loss }) => [precision, loss])),
+      }),
+    }),
     ...(last.length > 0 && { trainingLoss: last.reduce((sum, { loss }) => sum + loss, 0) / last.length }),
     ...(tokensPerSecond !== undefined && {
       tokensPerSecond,

@@ -36,7 +36,7 @@ export function tinyPlan(changes: Partial<RunPlan> = {}, recipe = "bf16"): RunPl
     sequenceLength: 32,
     steps,
     checkpoints: { period: 5 },
-    seeds: { initWeights: 0, rounding: 0 },
+    seeds: { initWeights: 0, dataShuffle: 0, rounding: 0 },
     maxSkippedSteps: 3,
     ...changes,
   };

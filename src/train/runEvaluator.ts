@@ -1,0 +1,67 @@
+/** Validation of a run: in the precisions that its plan asks for, of which "same" is that of the step it follows. */
+import type { ValidationBatches } from "../data/index.ts";
+import { llamaModules } from "../models/llama.ts";
+import type { Client, DeviceArray } from "../pjrt/index.ts";
+import type { PrecisionPlan } from "../quant/index.ts";
+import { type Evaluation, type Evaluator, makeEvaluator } from "./evaluate.ts";
+import type { ModelState } from "./modelState.ts";
+import { nameOfPrecision, phaseAt } from "./phases.ts";
+import type { RunPlan } from "./plan.ts";
+import { modelOptions } from "./step.ts";
+
+/** A validation by the name of the precision it was computed in. */
+export interface NamedEvaluation extends Evaluation {
+  readonly precision: string;
+}
+
+/** The validation after a step, and those in the other precisions that were asked for. */
+export interface RunEvaluation extends NamedEvaluation {
+  readonly others?: readonly NamedEvaluation[];
+}
+
+export interface RunEvaluator {
+  /** @param maxBatches default: all */
+  evaluate(
+    step: number,
+    state: ModelState<DeviceArray>,
+    batches: ValidationBatches,
+    maxBatches?: number,
+  ): Promise<RunEvaluation>;
+  dispose(): void;
+}
+
+/** Compiles each precision at its first use; forward passes that are alike share a program. */
+export function runEvaluator(plan: RunPlan, client: Client): RunEvaluator {
+  const { evalPrecisions = ["same"] } = plan;
+  const evaluators = new Map<string, Evaluator>();
+  const evaluatorOf = (precision: PrecisionPlan) => {
+    const key = forwardKey(precision);
+    const evaluator = evaluators.get(key) ?? makeEvaluator(modelOptions(plan, precision), client);
+    evaluators.set(key, evaluator);
+    return evaluator;
+  };
+  return {
+    async evaluate(step, state, batches, maxBatches) {
+      const precisions = evalPrecisions.map((asked) => (asked === "same" ? phaseAt(plan, step).precision : asked));
+      const results = new Map<string, Evaluation>();
+      const named: NamedEvaluation[] = [];
+      for (const precision of precisions) {
+        const key = forwardKey(precision);
+        const result = results.get(key) ?? (await evaluatorOf(precision).evaluate(state, batches, maxBatches));
+        results.set(key, result);
+        named.push({ ...result, precision: nameOfPrecision(precision, plan) });
+      }
+      const [first, ...others] = named;
+      return { ...first!, ...(others.length > 0 && { others }) };
+    },
+    dispose() {
+      for (const evaluator of evaluators.values()) evaluator.dispose();
+    },
+  };
+}
+
+/** What decides a forward pass: the fprop of every linear layer. */
+function forwardKey({ precision, numLayers }: PrecisionPlan): string {
+  const layers = Array.from({ length: numLayers }, (_, layer) => llamaModules.map((m) => precision(m, layer).fprop));
+  return JSON.stringify(layers);
+}
