@@ -36,6 +36,9 @@ const quantizedOnly = [
   "first_layers_bf16",
   "last_layers_bf16",
   "precision_overrides",
+  "precision_switch_step",
+  "precision_switch_gemms",
+  "precision_switch_to",
   "rounding_seed",
 ];
 const samplePrompt = "The state of the Union is";

@@ -1,9 +1,8 @@
 /** `halfbyte inspect`: a configuration's training step at each stage of its way to XLA. */
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import { type Config, withTokenizerVocab } from "../config/index.ts";
+import type { Config } from "../config/index.ts";
 import { showScope } from "../core/index.ts";
-import { loadTokenizer } from "../data/index.ts";
 import {
   bytesOf,
   countOperations,
@@ -19,7 +18,7 @@ import { listStage, type Stage, type StageListing, stages } from "../train/stepP
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { grouped, quantity, showCounts, showMemory, showOperations } from "./inspectText.ts";
-import { configOf, sourceHelp } from "./settings.ts";
+import { sizedConfig, sourceHelp } from "./settings.ts";
 import { planOf, precisionName } from "./trainingRun.ts";
 
 const ownKeys = ["stage", "op", "layer", "lines", "phase"] as const;
@@ -50,7 +49,7 @@ Example: halfbyte inspect llama-tiny quantization=nvfp4 stage=grad op=dot layer=
   async run(args) {
     const { settings, flags, words } = parseArguments(args, { maxWords: 1, ownKeys });
     const { stage, lines, filter, phase, keys } = ownSettings(settings);
-    const config = await inspectedConfig(words[0], keys);
+    const config = await sizedConfig(words[0], keys);
     const plan = planOfPhase(planOf(config), phase);
     const listing = await listStage(plan, stage);
     const operations = filterOperations(listing.operations, filter);
@@ -141,13 +140,6 @@ function planOfPhase(plan: RunPlan, written: string): RunPlan {
   if (phase !== undefined) return planAt(plan, phase.firstStep);
   const fix = phases.length === 1 ? "1; precision_switch_step would give it a second" : `1 to ${phases.length}`;
   throw new UserError("E_PHASE", `phase=${written}: the phases of this run's precision are ${fix}`);
-}
-
-/** The configuration; a text data set needs no text here, only its tokenizer. */
-async function inspectedConfig(word: string | undefined, settings: Readonly<Record<string, string>>): Promise<Config> {
-  const config = await configOf(word, settings, { draft: true });
-  if (config.model.vocabSize !== -1) return config;
-  return withTokenizerVocab(config, loadTokenizer(config.data.tokenizerPath).vocabSize);
 }
 
 /** Why a filter leaves nothing: no such operation, no such layer, or not both together. */

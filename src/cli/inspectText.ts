@@ -58,7 +58,7 @@ function tallies(title: string, list: readonly Tally[]): string[] {
 }
 
 /** A title and aligned rows under it; numbers to the right. */
-function table(title: string, header: readonly string[], rows: readonly (readonly string[])[]): string[] {
+export function table(title: string, header: readonly string[], rows: readonly (readonly string[])[]): string[] {
   if (rows.length === 0) return [`${title}: none`];
   const all = [header, ...rows];
   const widths = header.map((_, i) => Math.max(...all.map((cells) => cells[i]!.length)));

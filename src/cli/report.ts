@@ -4,12 +4,14 @@ import { nearest } from "../base/nearest.ts";
 import type { Command } from "./command.ts";
 
 const topics = {
+  precision: async () => (await import("./reportPrecision.ts")).command,
   numerics: async () => (await import("./reportNumerics.ts")).command,
 } as const satisfies Command["topics"];
 
 export const command: Command = {
   help: `Usage: halfbyte report TOPIC … [--json]
 
+  precision  what each GEMM of a run computes in, and why
   numerics   what quantization did to the tensors of a run that was measured
 
   halfbyte report TOPIC --help   its settings, with an example

@@ -2,7 +2,14 @@
 import { existsSync } from "node:fs";
 import { extname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
-import { type Config, type PartialSettings, type ResolveOptions, resolve } from "../config/index.ts";
+import {
+  type Config,
+  type PartialSettings,
+  type ResolveOptions,
+  resolve,
+  withTokenizerVocab,
+} from "../config/index.ts";
+import { loadTokenizer } from "../data/index.ts";
 import { isPreset, presetByName, presetModules, presets, readPreset } from "../presets/index.ts";
 import { readSettingsFile, type SettingsFile } from "./settingsFile.ts";
 
@@ -49,7 +56,17 @@ export async function configOf(
   return resolve(preset, own, { ...options, ...origin });
 }
 
-/** The same, not resolved yet. */
+/** A configuration to look at, with all of the model's sizes; a text data set needs no text for it, only its tokenizer. */
+export async function sizedConfig(
+  word: string | undefined,
+  settings: Readonly<Record<string, unknown>>,
+): Promise<Config> {
+  const config = await configOf(word, settings, { draft: true });
+  if (config.model.vocabSize !== -1) return config;
+  return withTokenizerVocab(config, loadTokenizer(config.data.tokenizerPath).vocabSize);
+}
+
+/** The settings of a command line, not resolved yet. */
 export async function settingsOf(
   word: string | undefined,
   settings: Readonly<Record<string, unknown>>,

@@ -15,6 +15,7 @@ export {
   type SeenMagnitudes,
   tapsOfScales,
 } from "./delayedScaling.ts";
+export { whyEmulated } from "./emulation.ts";
 export { dgeSlope } from "./estimators.ts";
 export { type ElementName, e2m1, e4m3, e5m2, formats, int4, type NarrowFormat } from "./formats.ts";
 export { type Prepared, product } from "./gemm.ts";
@@ -57,10 +58,10 @@ export {
 export { type PrecisionSwitch, switchPrecision } from "./precisionSwitch.ts";
 export {
   describeGemm,
+  formatOf,
   type LinearShape,
   type PrecisionRow,
   precisionTable,
-  showPrecisionTable,
   type TableOptions,
 } from "./precisionTable.ts";
 export {

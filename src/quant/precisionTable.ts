@@ -5,6 +5,7 @@ import {
   blockLength,
   type GemmName,
   type GemmSpec,
+  gemmFormat,
   gemmNames,
   isQuantizedGemm,
   isSymmetric,
@@ -80,6 +81,9 @@ export function precisionTable(plan: PrecisionPlan, options: TableOptions): Prec
 const content = (rows: readonly PrecisionRow[]): string =>
   JSON.stringify(rows.map(({ firstLayer, lastLayer, ...rest }) => rest));
 
+/** The name of a GEMM's format: "nvfp4", or what plain operands are called. */
+export const formatOf = (spec: GemmSpec, dtype: ComputeDType): string => gemmFormat(spec) || plainNames[dtype];
+
 /** The operands of a GEMM and its rotation in a few words. */
 export function describeGemm({ left, right, rotation }: GemmSpec, dtype: ComputeDType = "bfloat16"): string {
   const plain = plainNames[dtype];
@@ -136,27 +140,4 @@ function paddingOf({ left, right, rotation }: GemmSpec, gemm: GemmName, shape: L
     .filter(({ size, multiple }) => size % multiple !== 0)
     .map(({ name, size, multiple }) => `${name} ${size}→${Math.ceil(size / multiple) * multiple}`)
     .join(", ");
-}
-
-/** The plan and its rows as text, a line a row, columns aligned. */
-export function showPrecisionTable(plan: PrecisionPlan, options: TableOptions): string {
-  const header = ["blocks", "module", "GEMM", "operands", "runs", "padding", "because of"];
-  const lines = precisionTable(plan, options).map((row) => [
-    row.firstLayer === row.lastLayer ? `${row.firstLayer}` : `${row.firstLayer}–${row.lastLayer}`,
-    row.module,
-    row.gemm,
-    row.format,
-    row.runs,
-    row.padding || "none",
-    row.reason,
-  ]);
-  const all = [header, ...lines];
-  const widths = header.map((_, i) => Math.max(...all.map((cells) => cells[i]!.length)));
-  const text = all.map((cells) =>
-    cells
-      .map((cell, i) => cell.padEnd(widths[i]!))
-      .join("  ")
-      .trimEnd(),
-  );
-  return [`${plan.recipe.name}, ${plan.policy}`, ...plan.notes, ...text, ""].join("\n");
 }

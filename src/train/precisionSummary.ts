@@ -29,7 +29,7 @@ export function precisionLines({ precision, model, batchSize, sequenceLength }: 
       else lines.set(key, { line, modules: [module] });
     }
   }
-  return [...lines.values()].map(({ line, modules }) => ({ ...line, modules: shorten(modules) }));
+  return [...lines.values()].map(({ line, modules }) => ({ ...line, modules: shortModules(modules) }));
 }
 
 function lineOf(gemms: readonly PrecisionRow[]): Omit<PrecisionLine, "modules"> {
@@ -57,7 +57,7 @@ function reasonsOf(gemms: readonly PrecisionRow[]): string[] {
 }
 
 /** "attn.q", "attn.k", "mlp.up" → "attn.q k, mlp.up" */
-function shorten(modules: readonly string[]): string {
+export function shortModules(modules: readonly string[]): string {
   const groups = new Map<string, string[]>();
   for (const module of modules) {
     const [group = "", name = ""] = module.split(".");

@@ -42,7 +42,7 @@ export function provenanceOf(plan: RunPlan, client: Client): Progress["provenanc
   return {
     recipe: recipe.name,
     switches: settingsOfSwitches(recipe.switches),
-    gemms: recipe.precision,
+    gemms: { ...recipe.precision },
     policy,
     firstLayersBf16,
     lastLayersBf16,

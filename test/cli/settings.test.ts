@@ -206,6 +206,7 @@ describe("halfbyte config", () => {
         "precision_policy              –           all_linear",
         "first_layers_bf16             –           0",
         "last_layers_bf16              –           1",
+        "precision_switch_step         –           never",
         "",
       ].join("\n"),
     );

@@ -84,6 +84,7 @@ describe("showConfig", () => {
       first_layers_bf16=0
       last_layers_bf16=0
       precision_overrides=
+      precision_switch_step=never
       remat_policy=none
       scan_layers=false
       attention=autoselected

@@ -14,7 +14,6 @@ import {
   precisionTable,
   recipeByName,
   resolvePrecision,
-  showPrecisionTable,
 } from "../../src/quant/index.ts";
 
 const modules = ["attn.q", "attn.k", "attn.v", "attn.o", "mlp.gate", "mlp.up", "mlp.down"];
@@ -190,14 +189,5 @@ describe("the table of what runs", () => {
     expect(rows.slice(3, 6).map(({ padding }) => padding)).toEqual(["out 100→112", "out 100→112", "tokens 50→64"]);
     expect(rows[0]).toMatchObject({ format: "bf16 × bf16", runs: "native", padding: "", reason: "mlp_only" });
     expect(rows[11]).toMatchObject({ firstLayer: 6, lastLayer: 7, gemm: "wgrad", reason: "last_layers_bf16" });
-  });
-
-  it("reads as text", () => {
-    const text = showPrecisionTable(plan, options);
-    expect(text).toMatch(/^nvfp4, mlp_only\nnvfp4 keeps the last 2 of 8 blocks in BF16/);
-    expect(text).toMatch(
-      /^0–5 +mlp\.up +wgrad +e2m1 1x16 stochastic \(biased\) × e2m1 1x16, rotated +emulated +tokens 50→64$/m,
-    );
-    expect(text).toMatch(/^6–7 +mlp\.up +fprop +bf16 × bf16 +native +none +last_layers_bf16$/m);
   });
 });

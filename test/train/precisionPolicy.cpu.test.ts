@@ -226,8 +226,8 @@ describe("halfbyte inspect", () => {
     const [first, second] = [await show("1"), await show("2")];
     expect(first.stdout).toContain("in FP32), nvfp4, ");
     expect(second.stdout).toContain("in FP32), bf16, ");
-    expect(first.stdout).toMatch(/nvfp4 +fprop/);
-    expect(second.stdout).not.toContain("nvfp4");
+    expect(first.stdout).toMatch(/NVFP4 \(emulated\) +fprop/);
+    expect(second.stdout).not.toContain("NVFP4");
     expect(await show("3")).toMatchObject({ exitCode: 2, stderr: expect.stringContaining("are 1 to 2") });
   });
 });
