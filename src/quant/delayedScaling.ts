@@ -112,8 +112,8 @@ export function nextDelayedScaling(
   invariant(history.shape.at(-1) === L && amax.shape.join() === shape.join(), "delayed scaling's state fits its rules");
   const newest = amax.reshape([...shape, 1]);
   const slots = (from: number, to: number) => history.slice([0, 0, 0, from], [...shape, to]);
-  const seen = concat([newest, slots(1, L)], 3);
-  const largest = seen.bitcast("uint32").maxOver(3).bitcast("float32");
+  const before = () => slots(1, L).bitcast("uint32").maxOver(3).bitcast("float32");
+  const largest = L === 1 ? amax : largerMagnitudes(amax, before());
   const ofEach = (value: (rule: ScaleRule) => number) => tableOf(shape, rules, value);
 
   const counts = where(ofEach(({ algorithm }) => Number(algorithm === "max")).gt(0), largest, amax);

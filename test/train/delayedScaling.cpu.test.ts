@@ -8,7 +8,6 @@ import type { RunEvent } from "../../src/metrics/index.ts";
 import { llamaDelayedScaling, llamaModules } from "../../src/models/llama.ts";
 import { rematPolicies } from "../../src/models/rematPolicies.ts";
 import type { DeviceArray } from "../../src/pjrt/index.ts";
-import { type DelayedScalingState, linearTensors } from "../../src/quant/index.ts";
 import { makeEvaluator } from "../../src/train/evaluate.ts";
 import type { ModelState } from "../../src/train/modelState.ts";
 import { runTraining } from "../../src/train/run.ts";
@@ -16,6 +15,7 @@ import { initialState, resumedState, type TrainState } from "../../src/train/sta
 import { makeTrainStep, type StepOptions, stepOptions } from "../../src/train/step.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { fetchAndFree } from "../fetchAndFree.ts";
+import { extremes, recorded } from "./extremeTokens.ts";
 import { ofType } from "./runFiles.ts";
 import { tinyModel, tinyPlan, tinyRun } from "./tinyRun.ts";
 
@@ -55,36 +55,10 @@ const batchOf = (number: number) => {
 const start = () => initialState(tinyModel, 0, { delayedScaling: scaling });
 const plain = stepOf();
 
-const L = scaling.historyLength;
-/** The newest magnitudes of x, W and dy of a linear layer. */
-function recorded({ history }: DelayedScalingState<HostArray>, layer: number, module: string): number[] {
-  const site = layer * llamaModules.length + llamaModules.indexOf(module as never);
-  return linearTensors.map((_, i) => Number(history.data[(3 * site + i + 1) * L - 1]));
-}
 const bits = (tree: unknown) =>
   treeLeaves<HostArray>(tree).map(({ data }) =>
     Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64"),
   );
-
-/** Tokens 1 make attn.q of the first block read 100, tokens 2 make it read 1. */
-function extremes() {
-  const model = { ...tinyModel, numLayers: 1, normEps: 1 };
-  const delayedScaling = llamaDelayedScaling({ ...options, config: model })!;
-  const state = initialState(model, 0, { delayedScaling });
-  const embed = state.params.embed.data as Float32Array;
-  const D = tinyModel.embDim;
-  // RMS norm of one large number among D is √D; with an eps of 1, of a small one it is that number.
-  embed.fill(0, D, 3 * D);
-  embed[D] = 1e4;
-  embed[2 * D] = Math.sqrt(D) / 100;
-  (state.params.layers[0]!.attnNorm.data as Float32Array).fill(100 / Math.sqrt(D));
-  const rows = (tokens: readonly number[]) => {
-    const ids = Int32Array.from(tokens.flatMap((token) => Array(32).fill(token)));
-    const array = hostArray([tokens.length, 32], "int32", ids);
-    return { tokens: array, targets: array };
-  };
-  return { model, state, rows };
-}
 
 describe("a step with delayed scales", () => {
   it("D7: 20 steps change the scales after each, and the loss tracks bf16's", async () => {
@@ -92,7 +66,8 @@ describe("a step with delayed scales", () => {
     const changes = { steps: 20, checkpoints: { period: 1 } };
     const plan = tinyPlan(changes, recipe);
     const [events, wanted]: [RunEvent[], RunEvent[]] = [[], []];
-    await runTraining(tinyRun(folder, plan, events));
+    const telemetry = { period: 10, gradientCosine: false };
+    await runTraining(tinyRun(folder, { ...plan, telemetry }, events));
     await runTraining(tinyRun(temporaryFolder(), tinyPlan(changes), wanted));
     const [a, b] = [events, wanted].map((list) => ofType(list, "step").map(({ loss }) => loss));
     // Measured: 0.028 at most, while the loss falls from 4.11 to 3.36.
@@ -111,6 +86,14 @@ describe("a step with delayed scales", () => {
     // Most of all maxima over up to 1024 steps are of later steps than the first.
     expect(tenth.filter((scale, i) => scale < first[i]!).length).toBeGreaterThan(20);
     expect(last.every((scale, i) => scale <= tenth[i]!)).toBe(true);
+
+    // Telemetry tells the scales in force: those that the step before left.
+    const inForce = await scales(19);
+    ofType(events, "numerics")
+      .at(-1)!
+      .sites.forEach(({ tensorScale }, i) => {
+        expect(tensorScale! / inForce[i]!).toBeCloseTo(1, 6);
+      });
   });
 
   it("records the largest magnitudes of x, W and dy, and uses them from the next step on", async () => {
@@ -129,7 +112,7 @@ describe("a step with delayed scales", () => {
   });
 
   it("D6: keeps the maximum of its micro-batches, whichever comes last", async () => {
-    const { model, state, rows } = extremes();
+    const { model, state, rows } = extremes;
     const two = stepOf({ config: model, microBatches: 2 });
     const reads = async (step: ReturnType<typeof stepOf>, tokens: readonly number[]) => {
       const { state: next, metrics } = await step(state, 1, rows(tokens));
