@@ -12,6 +12,8 @@ export interface StepChoice {
   readonly recipe: string;
   readonly rematPolicy: RematPolicyName;
   readonly scanLayers: boolean;
+  /** What the backward pass reads of quantized layers is kept packed. */
+  readonly packedResiduals?: boolean;
 }
 
 export interface StepCost {
@@ -30,8 +32,9 @@ const cpuSeconds = (since?: NodeJS.CpuUsage): number => {
 
 export async function measureStep(workload: Workload, choice: StepChoice, numSteps: number): Promise<StepCost> {
   const config = configOf(workload);
-  const { recipe, rematPolicy, scanLayers } = choice;
-  const { precision } = resolvePrecision({ recipe: recipeByName(recipe), numLayers: config.numLayers });
+  const { recipe, rematPolicy, scanLayers, packedResiduals = false } = choice;
+  const { numLayers } = config;
+  const { precision } = resolvePrecision({ recipe: recipeByName(recipe), numLayers, packedResiduals });
   const remat = rematPolicies[rematPolicy];
   const model: LlamaOptions = { config, precision, scanLayers, ...(remat && { remat }) };
   const optimizer = { b1: 0.9, b2: 0.95, eps: 1e-8, weightDecay: 0.1 };

@@ -1,7 +1,7 @@
 /**
  * What each remat policy saves and costs: XLA's temporary memory of a training step, its CPU time ÷ 2, the time to compile.
  *
- *     npm run bench:remat -- [quantization=none] [scan=false,true] [steps=3] [layers=8]
+ *     npm run bench:remat -- [quantization=none] [scan=false,true] [packed=false] [steps=3] [layers=8]
  */
 import { parseArguments } from "../src/cli/arguments.ts";
 import { type RematPolicyName, rematPolicies } from "../src/models/rematPolicies.ts";
@@ -10,7 +10,7 @@ import { measureStep } from "./measuredStep.ts";
 import type { Workload } from "./workload.ts";
 
 const { settings } = parseArguments(process.argv.slice(2), { maxWords: 0 });
-const { quantization = "none", scan = "false,true", steps = "3", layers = "8", policies } = settings;
+const { quantization = "none", scan = "false,true", packed = "false", steps = "3", layers = "8", policies } = settings;
 const workload: Workload = {
   layers: Number(layers),
   hidden: 256,
@@ -32,16 +32,24 @@ function kept(name: RematPolicyName): string {
 }
 
 process.stdout.write(
-  "| policy | keeps | scan_layers | temporary MB | step ms | compile CPU s | loss |\n|---|---|---|---|---|---|---|\n",
+  "| policy | keeps | scan_layers | packed_residuals | temporary MB | step ms | compile CPU s | loss |\n|---|---|---|---|---|---|---|---|\n",
 );
-for (const scanLayers of String(scan).split(",")) {
+const choices = String(scan)
+  .split(",")
+  .flatMap((scanLayers) =>
+    String(packed)
+      .split(",")
+      .map((packedResiduals) => ({ scanLayers: scanLayers === "true", packedResiduals: packedResiduals === "true" })),
+  );
+for (const { scanLayers, packedResiduals } of choices) {
   for (const rematPolicy of names as RematPolicyName[]) {
-    const choice = { recipe: String(quantization), rematPolicy, scanLayers: scanLayers === "true" };
+    const choice = { recipe: String(quantization), rematPolicy, scanLayers, packedResiduals };
     const cost = await measureStep(workload, choice, Number(steps));
     const cells = [
       rematPolicy,
       kept(rematPolicy),
       scanLayers,
+      packedResiduals,
       (cost.temporaryBytes / 2 ** 20).toFixed(1),
       cost.stepSeconds === undefined ? "" : (cost.stepSeconds * 1000).toFixed(0),
       cost.compileCpuSeconds.toFixed(1),

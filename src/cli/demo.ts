@@ -39,6 +39,7 @@ const quantizedOnly = [
   "precision_switch_step",
   "precision_switch_gemms",
   "precision_switch_to",
+  "packed_residuals",
   "rounding_seed",
 ];
 const samplePrompt = "The state of the Union is";

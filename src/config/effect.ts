@@ -136,7 +136,7 @@ export const effectRules: readonly EffectRule[] = [
       quantizes(settings) ? undefined : `quantization=${settings.quantization} quantizes nothing`,
   },
   {
-    keys: ["rounding_seed"],
+    keys: ["rounding_seed", "packed_residuals"],
     reads: ["quantization", "precision_overrides"],
     only: "with a quantization that quantizes, or precision_overrides",
     without: (settings) =>

@@ -57,6 +57,7 @@ export type PrecisionSettings = Pick<
   | "first_layers_bf16"
   | "last_layers_bf16"
   | "precision_overrides"
+  | "packed_residuals"
   | SwitchKey
 >;
 
@@ -72,6 +73,7 @@ export function planOf(settings: PrecisionSettings): PrecisionPlan {
     ...(last !== -1 && { lastLayersBf16: last }),
     overrides,
     modules,
+    packedResiduals: settings.packed_residuals,
   });
   if (overrides.length > 0) checkEveryLinear(plan);
   return plan;

@@ -9,17 +9,20 @@ import { checkPrecision } from "./checkPrecision.ts";
 import { changesGradient, throughRounding } from "./estimators.ts";
 import { type Prepared, product } from "./gemm.ts";
 import { type LinearTaps, prepare, type Site } from "./operands.ts";
+import { type PackedOperand, packOperand, unpackOperand } from "./packedOperand.ts";
 import { contractedDim, type GemmName, gemmFormat, sameValues } from "./precision.ts";
 import { asTokens } from "./shared.ts";
 import { stackTaps, tapsOf } from "./taps.ts";
 
 interface Residuals {
-  /** [T, in], high precision. */
-  readonly x: Tensor;
+  /** x [T, in] in high precision, or packed as wgrad reads it. */
+  readonly x: Tensor | PackedOperand;
+  /** Of x. */
+  readonly dtype: DType;
   /** [out, in], as given. */
   readonly w: Tensor;
   /** W as fprop used it, where dgrad uses the same values. */
-  readonly weight?: Prepared;
+  readonly weight?: Prepared | PackedOperand;
   readonly taps: LinearTaps;
   /** Of x and W. */
   readonly seen: readonly LinearTaps[];
@@ -60,8 +63,27 @@ function forward(x: Tensor, w: Tensor, site: Site): { out: Tensor; residuals: Re
   const out = multiply("fprop", site, { left, right: kept, out: x.dtype });
   const { taps = {} } = site;
   const seen = [tapsOf("x", x, site), tapsOf("w", w.astype(x.dtype), site)];
-  return { out, residuals: { x, w, taps, seen, ...(shared && { weight: kept }) } };
+  const common = { x, dtype: x.dtype, w, taps, seen };
+  if (site.precision.residuals === "packed")
+    return { out, residuals: { ...common, ...packed(x, shared ? weight : undefined, site) } };
+  return { out, residuals: { ...common, ...(shared && { weight: kept }) } };
 }
+
+/** x, and W where fprop's copy is kept, as packed codes, as far as they can be packed and the backward pass reads nothing else of them. */
+function packed(
+  x: Tensor,
+  weight: Prepared | undefined,
+  site: Site,
+): Pick<Residuals, "weight"> & { x?: PackedOperand } {
+  const { fprop, wgrad } = site.precision;
+  const copy = changesGradient(site, "x") ? undefined : prepare(x, { site, gemm: "wgrad", operand: "right" });
+  const packedX = copy && packOperand(copy, wgrad.right, { dim: contractedDim.wgrad.right });
+  const packedW = weight && packOperand(weight, fprop.right, { dim: contractedDim.dgrad.right, name: "quantization" });
+  const kept = packedW ?? weight;
+  return { ...(packedX && { x: packedX }), ...(kept && { weight: kept }) };
+}
+
+const isPacked = (residual: object): residual is PackedOperand => "codes" in residual;
 
 interface Factors {
   readonly left: Prepared;
@@ -94,19 +116,20 @@ function reverse(residuals: Residuals, dy: Tensor, site: Site): [Tensor, Tensor,
 }
 
 /** dx [T, in] = dy [T, out] · W [out, in] */
-function inputGradient(dy: Tensor, { x, w, weight }: Residuals, site: Site): Tensor {
+function inputGradient(dy: Tensor, { x, w, weight, dtype }: Residuals, site: Site): Tensor {
   const left = prepare(dy, { site, gemm: "dgrad", operand: "left" });
-  const right = weight ?? prepare(w.astype(x.dtype), { site, gemm: "dgrad", operand: "right" });
-  if (!changesGradient(site, "x")) return multiply("dgrad", site, { left, right, out: x.dtype });
+  const kept = weight && isPacked(weight) ? unpackOperand(weight, dy) : weight;
+  const right = kept ?? prepare(w.astype(dtype), { site, gemm: "dgrad", operand: "right" });
+  if (isPacked(x) || !changesGradient(site, "x")) return multiply("dgrad", site, { left, right, out: dtype });
   const gradient = multiply("dgrad", site, { left, right, out: "float32" });
-  return throughRounding(gradient, x, site, "x").astype(x.dtype);
+  return throughRounding(gradient, x, site, "x").astype(dtype);
 }
 
 /** dW [out, in] = dyᵀ [out, T] · x [T, in] */
-function weightGradient(dy: Tensor, { x, w }: Residuals, site: Site): Tensor {
+function weightGradient(dy: Tensor, { x, w, dtype }: Residuals, site: Site): Tensor {
   const left = prepare(dy, { site, gemm: "wgrad", operand: "left" });
-  const right = prepare(x, { site, gemm: "wgrad", operand: "right" });
+  const right = isPacked(x) ? unpackOperand(x, dy) : prepare(x, { site, gemm: "wgrad", operand: "right" });
   if (!changesGradient(site, "w")) return multiply("wgrad", site, { left, right, out: w.dtype });
   const gradient = multiply("wgrad", site, { left, right, out: "float32" });
-  return throughRounding(gradient, w.astype(x.dtype), site, "w").astype(w.dtype);
+  return throughRounding(gradient, w.astype(dtype), site, "w").astype(w.dtype);
 }

@@ -18,6 +18,8 @@ export interface PolicyOptions {
   readonly lastLayersBf16?: number;
   /** Rules for single GEMMs over all of this; the last that fits counts. */
   readonly overrides?: readonly PrecisionOverride[];
+  /** Keep what the backward pass reads packed. */
+  readonly packedResiduals?: boolean;
   /** The linear layers of a block, "attn.q", …: what overrides may name. */
   readonly modules?: readonly string[];
 }
@@ -94,7 +96,7 @@ export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
     precision: composed((module, layer, gemm) => {
       const from = chosen(module, layer, gemm);
       return from === "plain" ? bf16 : from.precision;
-    }),
+    }, options.packedResiduals),
     reason: (module, layer, gemm) => {
       const override = overrideOf(module, layer, gemm);
       return override === undefined ? excluded(module, layer) : `precision_overrides: ${showOverride(override)}`;
@@ -108,16 +110,20 @@ export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
  */
 export function composed(
   from: (module: string, layer: number, gemm: GemmName) => LinearPrecision,
+  packedResiduals = false,
 ): PrecisionPlan["precision"] {
   const known = new Map<string, LinearPrecision>();
   return (module, layer) => {
     const place = `layers.${layer}.${module}`;
     const before = known.get(place);
     if (before !== undefined) return before;
-    const [fprop, dgrad, wgrad] = gemmNames.map((gemm) => from(module, layer, gemm)[gemm]);
+    const sources = gemmNames.map((gemm) => from(module, layer, gemm));
+    const [fprop, dgrad, wgrad] = gemmNames.map((gemm, i) => sources[i]![gemm]);
     // Estimators are of fprop's rounding, so they come with it.
-    const { estimator } = from(module, layer, "fprop");
-    const precision = { fprop: fprop!, dgrad: dgrad!, wgrad: wgrad!, ...(estimator && { estimator }) };
+    const { estimator } = sources[0]!;
+    const gemms = { fprop: fprop!, dgrad: dgrad!, wgrad: wgrad!, ...(estimator && { estimator }) };
+    const isPacked = packedResiduals || sources.some(({ residuals }) => residuals === "packed");
+    const precision: LinearPrecision = isPacked && isQuantized(gemms) ? { ...gemms, residuals: "packed" } : gemms;
     checkPrecision(precision, place);
     known.set(place, precision);
     return precision;

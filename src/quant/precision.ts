@@ -202,6 +202,8 @@ export type Estimator = "ste" | "clip_mask" | { readonly type: "dge"; readonly k
 export interface LinearPrecision extends Readonly<Record<GemmName, GemmSpec>> {
   /** Multiplies the gradient of x, or of W; default: ste. */
   readonly estimator?: { readonly x?: Estimator; readonly w?: Estimator };
+  /** "packed": the backward pass gets x and W as the codes that its GEMMs read, in place of plain values. Changes no result. */
+  readonly residuals?: "packed";
 }
 
 /** The dim of each operand's matrix that the GEMM sums over. */

@@ -67,6 +67,8 @@ export interface Quantized {
    * for rows.
    */
   readonly scales: Tensor;
+  /** What `elements` were multiplied by to give `values`, float32, one a block; absent: nothing. */
+  readonly decode?: Tensor;
   readonly block: BlockSize;
 }
 
@@ -118,6 +120,7 @@ export function quantize(x: Tensor, operand: QuantizedOperand, options: Quantize
   const values = decode === undefined ? elements : elements.mul(perBlock(decode, size));
   return {
     ...outer,
+    ...(decode && { decode }),
     source,
     values: toMatrix(exactBfloat16(values)),
     elements: toMatrix(elements),
@@ -248,7 +251,7 @@ function outerScales(scale: E4m3Scale, { ofBlocks, ofMatrix, size, axis, format 
 const largestOfRows = (ofBlocks: Tensor, axis: "row" | "col"): Tensor => ofBlocks.maxOver(axis === "row" ? 1 : 0);
 
 /** A float32 that bfloat16 holds exactly, converted by cutting its low bits: a quarter of the work of rounding. */
-function exactBfloat16(x: Tensor): Tensor {
+export function exactBfloat16(x: Tensor): Tensor {
   return x.bitcast("uint32").shiftRight(16).astype("uint16").bitcast("bfloat16");
 }
 

@@ -130,4 +130,10 @@ export const precisionSettings = z.object({
       "What validation computes in: same = as training does at that step, or a recipe; several with commas give a loss each",
     )
     .meta({ rule: "same, a recipe, or several of these with commas" }),
+  packed_residuals: z
+    .boolean()
+    .default(false)
+    .describe(
+      "Keep what the backward pass reads of quantized layers as codes, FP4 two a byte, with their scales: less memory, the same bits, more time on a CPU",
+    ),
 });

@@ -85,6 +85,7 @@ describe("showConfig", () => {
       last_layers_bf16=0
       precision_overrides=
       precision_switch_step=never
+      packed_residuals=false
       remat_policy=none
       scan_layers=false
       attention=autoselected
