@@ -41,11 +41,14 @@ ${Object.entries(stages)
   lines=N          show so many lines (default ${defaultLines}), or lines=all; the counts are of all of them
   --json           the operations and counts as JSON on standard output
 
+\`halfbyte inspect numerics\` shows what a recipe makes of one block of a matrix (its own --help).
+
 The configuration is what \`halfbyte train\` takes: PRESET, config=FILE and its other keys. PRESET is
   ${sourceHelp.replaceAll(/\n +/g, "\n  ")}
 
 Example: halfbyte inspect llama-tiny quantization=nvfp4 stage=grad op=dot layer=0
 `,
+  topics: { numerics: async () => (await import("./inspectNumerics.ts")).command },
   async run(args) {
     const { settings, flags, words } = parseArguments(args, { maxWords: 1, ownKeys });
     const { stage, lines, filter, phase, keys } = ownSettings(settings);

@@ -17,7 +17,7 @@ export {
   type Timed,
 } from "./events.ts";
 export { type FollowOptions, followEvents } from "./followEvents.ts";
-export { type HeatMap, terminalHeatMap } from "./heatMap.ts";
+export { type HeatMap, shownNumber, terminalHeatMap } from "./heatMap.ts";
 export {
   type GradientRecord,
   type NumericsRecord,

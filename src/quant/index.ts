@@ -3,6 +3,16 @@
  * quantizer behind it. A new recipe is a value of `LinearPrecision` (recipe.ts); a new format starts in formats.ts.
  */
 export { type DrawStream, randomBits16, type Word } from "../core/random.ts";
+export {
+  type BlockDetail,
+  blockDetail,
+  blockGrid,
+  blocksAt,
+  type ElementDetail,
+  type QuantizedValues,
+  quantizedTensors,
+  snrOf,
+} from "./blockDetail.ts";
 export { checkPrecision, isBiased } from "./checkPrecision.ts";
 export {
   type DelayedScaling,
@@ -20,7 +30,7 @@ export { dgeSlope } from "./estimators.ts";
 export { type ElementName, e2m1, e4m3, e5m2, formats, int4, type NarrowFormat } from "./formats.ts";
 export { type Prepared, product } from "./gemm.ts";
 export { linear } from "./linear.ts";
-export type { LinearTaps, Site } from "./operands.ts";
+export type { LinearTaps, OperandPlace, Site } from "./operands.ts";
 export { type PrecisionOverride, parseOverrides, showOverride } from "./overrides.ts";
 export { type PolicyOptions, type PrecisionPlan, resolvePrecision } from "./policy.ts";
 export {
@@ -54,6 +64,7 @@ export {
   type RotationSize,
   type RoundedOperand,
   type SpreadScale,
+  tensorAt,
 } from "./precision.ts";
 export { type PrecisionSwitch, switchPrecision } from "./precisionSwitch.ts";
 export {

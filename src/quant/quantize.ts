@@ -278,7 +278,7 @@ function outerDecode(quantized: Quantized, range: number): Tensor {
 }
 
 /** The largest magnitudes behind outer scales, in a shape that broadcasts against the scales of blocks. */
-function amaxOfBlocks({ amax, scales, parts, block }: Quantized): Tensor {
+export function amaxOfBlocks({ amax, scales, parts, block }: Quantized): Tensor {
   const [rows, columns] = scales.shape as [number, number];
   if (parts !== undefined) {
     const along = block.columns === 1 ? "rows" : "columns";
