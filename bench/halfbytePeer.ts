@@ -8,6 +8,7 @@ import { openSafetensors } from "../src/checkpoint/safetensors.ts";
 import { hostArray } from "../src/core/index.ts";
 import { disposeTree, jit, putTree } from "../src/jit/index.ts";
 import { llamaFromHf } from "../src/models/hfMapping.ts";
+import { llamaDelayedScaling } from "../src/models/llama.ts";
 import { type PolicyName, recipeByName, resolvePrecision } from "../src/quant/index.ts";
 import { initialState } from "../src/train/state.ts";
 import { makeTrainStep } from "../src/train/step.ts";
@@ -33,7 +34,8 @@ const bytes = await readFile(tokensPath);
 const ids = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4);
 const file = await openSafetensors(initPath);
 const params = await llamaFromHf(config, (name) => file.read(name));
-const start = { ...initialState(config, 0), params };
+const delayedScaling = llamaDelayedScaling({ config, precision });
+const start = { ...initialState(config, 0, delayedScaling && { delayedScaling }), params };
 await file.close();
 
 const train = makeTrainStep({

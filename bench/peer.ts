@@ -7,6 +7,7 @@ import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { UserError } from "../src/base/errors.ts";
 import { nearest } from "../src/base/nearest.ts";
+import { policyNames, recipeByName } from "../src/quant/index.ts";
 import { type WorkloadFiles, workloadByName } from "./workload.ts";
 
 const here = (path: string) => fileURLToPath(new URL(path, import.meta.url));
@@ -98,18 +99,29 @@ export const torchQuantizations = [
 const pythonPeers: readonly string[] = ["torch", "jax", ...torchQuantizations.map((name) => `torch-${name}`)];
 
 /**
- * Starts a peer: halfbyte-RECIPE[:POLICY], torch, torch-LIBRARY-RECIPE or jax.
+ * Checks a peer's name: halfbyte-RECIPE[:POLICY], torch, torch-LIBRARY-RECIPE or jax. Call it before anything compiles.
  *
- * @throws UserError (E_BENCH) for a name that is none.
+ * @throws UserError (E_BENCH, or what the recipe's name throws) for a name that is none.
  */
-export function startPeer(name: string, workloadName: string, files: WorkloadFiles): Peer {
-  if (name.startsWith(ownPrefix)) return startHalfbyte(name.slice(ownPrefix.length), workloadName, files);
-  if (pythonPeers.includes(name)) return startPython(name, workloadName, files);
+export function checkPeerName(name: string): void {
+  if (name.startsWith(ownPrefix)) {
+    const [recipe = "", policy = "all_linear"] = name.slice(ownPrefix.length).split(":");
+    recipeByName(recipe);
+    if (policyNames.some((known) => known === policy)) return;
+    throw new UserError("E_BENCH", `peer "${name}": unknown policy "${policy}"; known: ${policyNames.join(", ")}`);
+  }
+  if (pythonPeers.includes(name)) return;
   const near = nearest(name, pythonPeers);
   throw new UserError(
     "E_BENCH",
     `unknown peer "${name}"; ${near ? `did you mean ${near}?` : `known: ${ownPrefix}RECIPE[:POLICY], ${pythonPeers.join(", ")}`}`,
   );
+}
+
+/** Starts the process of a peer whose name `checkPeerName` takes. */
+export function startPeer(name: string, workloadName: string, files: WorkloadFiles): Peer {
+  if (name.startsWith(ownPrefix)) return startHalfbyte(name.slice(ownPrefix.length), workloadName, files);
+  return startPython(name, workloadName, files);
 }
 
 function startHalfbyte(quantization: string, workloadName: string, { init, tokens }: WorkloadFiles): Peer {

@@ -12,6 +12,7 @@ import { parseArguments } from "../src/cli/arguments.ts";
 import { textTable } from "../src/metrics/index.ts";
 import { type BarChart, svgBars, terminalBars } from "./barChart.ts";
 import {
+  checkPeerName,
   lastSteps,
   lossDifference,
   median,
@@ -30,6 +31,7 @@ const ownRecipes = [
   "mxfp4",
   "mxfp8",
   "fp8_current_scaling",
+  "fp8_delayed_scaling",
   "fp8_block_scaling",
 ] as const;
 
@@ -83,6 +85,7 @@ async function main(args: readonly string[]): Promise<void> {
   const steps = countOf("steps", settings.steps ?? "1");
   const all = [...ownRecipes.map((name) => `halfbyte-${name}`), ...torchQuantizations.map((name) => `torch-${name}`)];
   const names = settings.peers?.split(",") ?? all;
+  names.forEach(checkPeerName);
 
   const folder = await mkdtemp(join(tmpdir(), "halfbyte-bench-"));
   try {
@@ -134,7 +137,6 @@ async function measureFamily(
         }
         results.push(rowOf(peer, base));
       } catch (error) {
-        if (error instanceof UserError) throw error;
         const reason = error instanceof Error ? error.message : String(error);
         process.stderr.write(`${name}: skipped: ${reason}\n`);
         results.push({ peer: name, reason });

@@ -8,7 +8,16 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArguments } from "../src/cli/arguments.ts";
 import { textTable } from "../src/metrics/index.ts";
-import { lastSteps, lossDifference, median, type Peer, runBenchmark, spread, startPeer } from "./peer.ts";
+import {
+  checkPeerName,
+  lastSteps,
+  lossDifference,
+  median,
+  type Peer,
+  runBenchmark,
+  spread,
+  startPeer,
+} from "./peer.ts";
 import { type Workload, workloadByName, writeWorkloadFiles } from "./workload.ts";
 
 const help = `One training step of Halfbyte, PyTorch and JAX side by side.
@@ -28,14 +37,17 @@ async function main(args: readonly string[]): Promise<void> {
     process.stdout.write(help);
     return;
   }
-  const { workload: workloadName = "L8", peers: names = "halfbyte-bf16,halfbyte-nvfp4:mlp_only,torch,jax" } = settings;
+  const { workload: workloadName = "L8", peers: peerNames = "halfbyte-bf16,halfbyte-nvfp4:mlp_only,torch,jax" } =
+    settings;
+  const names = peerNames.split(",");
+  names.forEach(checkPeerName);
   const workload = workloadByName(workloadName);
   const [rounds, steps] = [Number(settings.rounds ?? 3), Number(settings.steps ?? 3)];
   const folder = await mkdtemp(join(tmpdir(), "halfbyte-bench-"));
   const peers: Peer[] = [];
   try {
     const files = await writeWorkloadFiles(folder, workload, 4);
-    for (const name of names.split(",")) {
+    for (const name of names) {
       const peer = startPeer(name, workloadName, files);
       peers.push(peer);
       process.stderr.write(`${peer.name}: compiling …\n`);

@@ -121,4 +121,8 @@ def build(name: str):
         linear = quantization.make()
     except ImportError as error:
         sys.exit(f"--quantized {name}: {error}; `bash bench/peers/setup.sh` installs it or says why it can't")
-    return linear if quantization.compiled else torch.compiler.disable(linear)
+    if quantization.compiled:
+        return linear
+    eager = torch.compiler.disable(linear)
+    eager.runs_eagerly = True  # so that its block may be compiled in parts
+    return eager

@@ -69,6 +69,7 @@ def block_linear():
 
 
 BLOCK_LINEAR = block_linear()
+RUNS_EAGERLY = getattr(BLOCK_LINEAR, "runs_eagerly", False)
 
 
 class CastLinear(nn.Linear):
@@ -218,7 +219,7 @@ def main() -> None:
     loss_of = model
     if arguments.mode == "blocks":
         for block in model.model.layers:
-            block.compile()
+            block.compile(fullgraph=not RUNS_EAGERLY)
         model.loss = torch.compile(model.loss)
     elif arguments.mode != "eager":
         loss_of = torch.compile(model, fullgraph=True, mode="default" if arguments.mode == "compile" else arguments.mode)
