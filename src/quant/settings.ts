@@ -134,6 +134,6 @@ export const precisionSettings = z.object({
     .boolean()
     .default(false)
     .describe(
-      "Keep what the backward pass reads of quantized layers as codes, FP4 two a byte, with their scales: less memory, the same bits, more time on a CPU",
+      "Keep what the backward pass reads of quantized layers as codes, FP4 two a byte, with their scales: less memory, the same bits",
     ),
 });
