@@ -11,7 +11,7 @@ import {
 } from "../config/index.ts";
 import { loadTokenizer } from "../data/index.ts";
 import { isPreset, presetByName, presetModules, presets, readPreset } from "../presets/index.ts";
-import { readSettingsFile, type SettingsFile } from "./settingsFile.ts";
+import { readSettingsFile, type SettingsFile, withRecipeFile } from "./settingsFile.ts";
 
 /** Settings to start from, in the terms of `resolve`. */
 export interface SettingsSource {
@@ -71,7 +71,7 @@ export async function settingsOf(
   word: string | undefined,
   settings: Readonly<Record<string, unknown>>,
 ): Promise<{ readonly source: SettingsSource; readonly own: Readonly<Record<string, unknown>> }> {
-  const { config, ...own } = settings;
+  const { config, ...own } = withRecipeFile(settings);
   const source = word === undefined ? {} : await settingsSource(word);
   if (config === undefined) return { source, own };
   if (source.file !== undefined) {

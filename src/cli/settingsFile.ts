@@ -1,5 +1,6 @@
 /** A file of settings: one JSON object, read strictly, so that nothing in it is passed over. */
 import { readFileSync } from "node:fs";
+import { extname } from "node:path";
 import { UserError } from "../base/errors.ts";
 
 /** Settings of a file, and its name for messages. */
@@ -8,12 +9,15 @@ export interface SettingsFile {
   readonly settings: Readonly<Record<string, unknown>>;
 }
 
-/** Settings of a JSON object. Sections are no part of keys: one is told as "section.key". @throws UserError */
+/**
+ * Settings of a JSON object. Sections are no part of keys: one is told as "section.key"; a recipe written out is no section.
+ * @throws UserError
+ */
 export function readSettingsFile(path: string): SettingsFile {
   const json = parseStrictly(textOf(path), path);
   if (!isObject(json)) throw new UserError("E_CONFIG", `${path}: must be a JSON object of settings, {"steps": 100, …}`);
   const settings = Object.entries(json).flatMap(([key, value]) =>
-    isObject(value)
+    isObject(value) && key !== "quantization"
       ? Object.entries(value).map(([inner, v]): [string, unknown] => [`${key}.${inner}`, v])
       : [[key, value]],
   );
@@ -110,4 +114,11 @@ function tokensOf(text: string): Token[] {
     if (kind === "none") break;
   }
   return tokens;
+}
+
+/** `quantization=FILE.json` with what is in the file, a recipe written out. @throws UserError */
+export function withRecipeFile(settings: Readonly<Record<string, unknown>>): Readonly<Record<string, unknown>> {
+  const { quantization } = settings;
+  if (typeof quantization !== "string" || extname(quantization) !== ".json") return settings;
+  return { ...settings, quantization: JSON.stringify(parseStrictly(textOf(quantization), quantization)) };
 }

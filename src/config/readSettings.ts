@@ -1,7 +1,7 @@
 /** Settings as they were written to settings by key: names, spellings and values are checked, every mistake collected. */
 import { UserError } from "../base/errors.ts";
 import { refusedAttention } from "../models/attentionNames.ts";
-import { recipeByName } from "../quant/index.ts";
+import { isCustomRecipe, recipeByName } from "../quant/index.ts";
 import { isForeign, refusedElsewhere } from "./elsewhere.ts";
 import { type Field, fields } from "./fields.ts";
 import { parseValue, showValue, unquoted } from "./parseValue.ts";
@@ -70,7 +70,10 @@ export function readSettings(given: Readonly<Record<string, unknown>>): ReadSett
 /** @param as what was written, where that is not `name=raw` */
 function checkedValue(field: Field, name: string, raw: unknown, as = `${name}=${showValue(raw)}`): unknown {
   const { key, kind, rule, choices } = field;
-  if (key === "quantization") return checkedRecipe(String(translated(key, parseValue(name, raw, kind, rule))), as);
+  if (key === "quantization") {
+    const text = typeof raw === "object" && raw !== null ? JSON.stringify(raw) : raw;
+    return checkedRecipe(String(translated(key, parseValue(name, text, kind, rule))), as);
+  }
   if (key === "attention") refuseAttention(unquoted(String(raw)), as);
   let value: unknown;
   try {
@@ -101,7 +104,8 @@ function translated(key: SettingKey, value: string | number | boolean): string |
 /** Says more of a wrong name than that it is none of the list: that it is not built yet, or which is near. */
 function checkedRecipe(recipe: string, as: string): string {
   try {
-    return recipeByName(recipe).name;
+    const { name } = recipeByName(recipe);
+    return isCustomRecipe(recipe) ? JSON.stringify(JSON.parse(recipe)) : name;
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     throw new UserError(error.code, `${as}: ${error.message}`);

@@ -9,7 +9,6 @@ import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
 import { checkPrecision } from "./checkPrecision.ts";
 import { type GemmName, type GemmSpec, gemmNames, type LinearPrecision, type OperandSpec } from "./precision.ts";
-import { recipeByName } from "./recipeNames.ts";
 
 const positive = z.number().gt(0);
 const e4m3 = z.strictObject({
@@ -75,20 +74,33 @@ const estimator = z.union([
 ]);
 const estimators = z.strictObject({ x: estimator.optional(), w: estimator.optional() });
 
-/** @throws UserError naming the place in the recipe, what is there and the rule */
-export function parseCustomRecipe(text: string): LinearPrecision {
+/** Whether a value of `quantization` is a recipe written out rather than a name. */
+export const isCustomRecipe = (text: string): boolean => text.trimStart().startsWith("{");
+
+/**
+ * @param named the recipe of a name
+ * @throws UserError naming the place in the recipe, what is there and the rule
+ */
+export function parseCustomRecipe(text: string, named: (name: string) => LinearPrecision): LinearPrecision {
   const recipe = jsonObject(text);
   const unknown = Object.keys(recipe).find((key) => key !== "estimator" && !gemmNames.includes(key as GemmName));
   if (unknown !== undefined) refuse(unknown, `unknown key; a recipe has ${gemmNames.join(", ")} and perhaps estimator`);
-  const [fprop, dgrad, wgrad] = gemmNames.map((gemm) => gemmOf(recipe[gemm], gemm)) as [GemmSpec, GemmSpec, GemmSpec];
+  const [fprop, dgrad, wgrad] = gemmNames.map((gemm) => gemmOf(recipe[gemm], gemm, named)) as [
+    GemmSpec,
+    GemmSpec,
+    GemmSpec,
+  ];
   const own = recipe.estimator === undefined ? {} : { estimator: read(estimators, recipe.estimator, "estimator") };
   const precision = { fprop, dgrad, wgrad, ...own } as LinearPrecision;
-  checkPrecision(precision, "custom_recipe");
+  checkPrecision(precision, subject);
   return precision;
 }
 
+/** What messages call it. */
+const subject = "the recipe";
+
 function refuse(place: string, rule: string): never {
-  throw new UserError("E_PRECISION", `custom_recipe: ${place}: ${rule}`);
+  throw new UserError("E_PRECISION", `${subject}: ${place}: ${rule}`);
 }
 
 type JsonObject = Readonly<Record<string, unknown>>;
@@ -101,13 +113,13 @@ function jsonObject(text: string): JsonObject {
   try {
     value = JSON.parse(text);
   } catch (error) {
-    throw new UserError("E_PRECISION", `custom_recipe is no JSON: ${(error as Error).message}`);
+    throw new UserError("E_PRECISION", `${subject} is no JSON: ${(error as Error).message}`);
   }
-  return isObject(value) ? value : refuse("it", `must be a JSON object of ${gemmNames.join(", ")}`);
+  return isObject(value) ? value : refuse("all of it", `must be a JSON object of ${gemmNames.join(", ")}`);
 }
 
-function gemmOf(value: unknown, gemm: GemmName): GemmSpec {
-  if (typeof value === "string") return recipeByName(value).precision[gemm];
+function gemmOf(value: unknown, gemm: GemmName, named: (name: string) => LinearPrecision): GemmSpec {
+  if (typeof value === "string") return named(value)[gemm];
   if (!isObject(value)) return refuse(gemm, "must be the name of a recipe or an object of rotation, left and right");
   const unknown = Object.keys(value).find((key) => !["rotation", "left", "right"].includes(key));
   if (unknown !== undefined) refuse(`${gemm}.${unknown}`, "unknown key; a GEMM has rotation, left and right");

@@ -1,6 +1,7 @@
 /** Recipe names: what `quantization` may be, with the policy that each name brings along. */
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
+import { isCustomRecipe, parseCustomRecipe } from "./customRecipe.ts";
 import type { LinearPrecision } from "./precision.ts";
 import {
   llmFp4,
@@ -174,8 +175,12 @@ const refusedNames: Readonly<Record<string, string>> = {
 /** Every name that `recipeByName` takes. */
 export const recipeNames: readonly string[] = Object.keys(rules);
 
-/** The recipe of a name; `switches` change its family's own. @throws UserError for unknown names and switches */
+/**
+ * The recipe of a name; `switches` change its family's own. In place of a name, a recipe written out as JSON (customRecipe.ts),
+ * which has no switches. @throws UserError for unknown names and switches
+ */
 export function recipeByName(name: string, switches: Readonly<Record<string, unknown>> = {}): Recipe {
+  if (isCustomRecipe(name)) return customRecipe(name, switches);
   const rule = Object.hasOwn(rules, name) ? rules[name] : undefined;
   if (rule === undefined) throw unknownName(name);
   const { family, switches: own, ...settings } = rule;
@@ -191,6 +196,14 @@ export function recipeByName(name: string, switches: Readonly<Record<string, unk
   const shown = resolvedSwitches(defaults, chosen);
   const kept = { policy: "all_linear", firstLayersBf16: 0, lastLayersBf16: 0, notes: [], ...settings } as const;
   return { name, ...kept, precision: make(chosen), switches: shown };
+}
+
+function customRecipe(text: string, switches: Readonly<Record<string, unknown>>): Recipe {
+  const [unknown] = Object.keys(switches);
+  if (unknown !== undefined) throw new UserError("E_RECIPE", `a recipe written out has no switch ${unknown}`);
+  const precision = parseCustomRecipe(text, (name) => recipeByName(name).precision);
+  const kept = { policy: "all_linear", firstLayersBf16: 0, lastLayersBf16: 0, notes: [] } as const;
+  return { name: "custom", ...kept, precision, switches: {} };
 }
 
 /** Every switch of a family with its value; a bound that is not one number has none. */

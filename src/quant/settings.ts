@@ -83,7 +83,8 @@ export const precisionSettings = z.object({
   quantization: z
     .enum(recipeNames)
     .default("none")
-    .describe("Precision recipe of the linear layers; none computes them in dtype"),
+    .describe("Precision recipe of the linear layers; none computes them in dtype")
+    .meta({ rule: `one of ${recipeNames.join(", ")}; or a recipe of your own, as JSON or in a .json file` }),
   ...switches,
   precision_policy: z
     .enum(["default", ...policyNames])

@@ -1,12 +1,11 @@
 /** Recipes as JSON: what is allowed, and how what is not is refused; the types refuse the same. */
 import { describe, expect, it } from "vitest";
-import { parseCustomRecipe } from "../../src/quant/customRecipe.ts";
 import { type LinearPrecision, nvfp4, recipeNames } from "../../src/quant/index.ts";
 import { recipeByName } from "../../src/quant/recipeNames.ts";
 
 const int4 = { element: "int4", block: "1x16", rounding: "nearest", scale: { type: "e4m3", outer: "tensor" } } as const;
 const backward = { dgrad: "nvfp4", wgrad: "nvfp4" } as const;
-const parse = (recipe: unknown) => parseCustomRecipe(JSON.stringify(recipe));
+const parse = (recipe: unknown) => recipeByName(JSON.stringify(recipe)).precision;
 
 describe("a recipe as JSON", () => {
   it.each(recipeNames)("can be %s itself, written out", (name) => {
@@ -55,8 +54,7 @@ describe("a recipe as JSON", () => {
   });
 
   it("is refused where it is no recipe at all", () => {
-    expect(() => parseCustomRecipe("{fprop")).toThrow(/custom_recipe is no JSON/);
-    expect(() => parseCustomRecipe("[]")).toThrow(/must be a JSON object of fprop, dgrad, wgrad/);
+    expect(() => recipeByName("{fprop")).toThrow(/the recipe is no JSON/);
     expect(() => parse({ ...backward, fprop: "bf16", forward: "bf16" })).toThrow(/forward: unknown key/);
   });
 });
@@ -84,6 +82,6 @@ const impossible: readonly LinearPrecision[] = [
 
 describe("what does not type-check", () => {
   it.each(impossible.map((recipe, i) => ({ i, recipe })))("is refused as JSON too: $i", ({ recipe }) => {
-    expect(() => parse(recipe)).toThrow(/custom_recipe/);
+    expect(() => parse(recipe)).toThrow(/^the recipe: /);
   });
 });
