@@ -1,5 +1,5 @@
 /** Keys that only count together with others: set where they have no effect, they are a mistake. */
-import { hasSwitch, recipesWith, switchKeys } from "../quant/index.ts";
+import { hasSwitch, recipeShown, recipesWith, switchKeys } from "../quant/index.ts";
 import type { SettingKey, Settings } from "./schema.ts";
 import { quantizes } from "./stages.ts";
 
@@ -120,7 +120,7 @@ export const effectRules: readonly EffectRule[] = [
         ? "telemetry_period=0 measures no step"
         : quantizes(settings)
           ? undefined
-          : `quantization=${settings.quantization} computes the gradients of BF16`,
+          : `quantization=${recipeShown(settings.quantization)} computes the gradients of BF16`,
   },
   {
     keys: ["checkpoint_period", "max_num_checkpoints_to_keep"],
@@ -133,14 +133,14 @@ export const effectRules: readonly EffectRule[] = [
     reads: ["quantization"],
     only: "with a quantization that quantizes",
     without: (settings) =>
-      quantizes(settings) ? undefined : `quantization=${settings.quantization} quantizes nothing`,
+      quantizes(settings) ? undefined : `quantization=${recipeShown(settings.quantization)} quantizes nothing`,
   },
   {
     keys: ["rounding_seed", "packed_residuals"],
     reads: ["quantization", "precision_overrides"],
     only: "with a quantization that quantizes, or precision_overrides",
     without: (settings) =>
-      quantizesAnything(settings) ? undefined : `quantization=${settings.quantization} quantizes nothing`,
+      quantizesAnything(settings) ? undefined : `quantization=${recipeShown(settings.quantization)} quantizes nothing`,
   },
   {
     keys: ["precision_switch_step"],
@@ -164,7 +164,7 @@ export const effectRules: readonly EffectRule[] = [
       without: ({ quantization }) =>
         hasSwitch(quantization, key)
           ? undefined
-          : `quantization=${quantization} has no such switch; these have: ${recipes}`,
+          : `quantization=${recipeShown(quantization)} has no such switch; these have: ${recipes}`,
     };
   }),
   {

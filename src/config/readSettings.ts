@@ -108,7 +108,7 @@ function checkedRecipe(recipe: string, as: string): string {
     return isCustomRecipe(recipe) ? JSON.stringify(JSON.parse(recipe)) : name;
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
-    throw new UserError(error.code, `${as}: ${error.message}`);
+    throw new UserError(error.code, `${isCustomRecipe(recipe) ? "quantization" : as}: ${error.message}`);
   }
 }
 

@@ -1,6 +1,6 @@
 /** What settings must not say together. A rule is looked at only where all it reads is known. */
 import { UserError } from "../base/errors.ts";
-import { switchKeys } from "../quant/index.ts";
+import { recipeShown, switchKeys } from "../quant/index.ts";
 import { evalPrecisionsOf, laterPrecisionOf } from "./precisionPhases.ts";
 import type { SettingKey, Settings } from "./schema.ts";
 import { planOf, scheduleOf } from "./stages.ts";
@@ -77,7 +77,7 @@ export const rules: readonly Rule[] = [
       if (dtype === "bfloat16") return undefined;
       const rule = "recipes compute in BF16; set dtype=bfloat16, or";
       if (quantization !== "none")
-        return `quantization=${quantization} with dtype=${dtype}: ${rule} quantization=none for ${dtype}`;
+        return `quantization=${recipeShown(quantization)} with dtype=${dtype}: ${rule} quantization=none for ${dtype}`;
       return overrides === ""
         ? undefined
         : `precision_overrides=${overrides} with dtype=${dtype}: ${rule} leave it out`;

@@ -77,6 +77,9 @@ const estimators = z.strictObject({ x: estimator.optional(), w: estimator.option
 /** Whether a value of `quantization` is a recipe written out rather than a name. */
 export const isCustomRecipe = (text: string): boolean => text.trimStart().startsWith("{");
 
+/** A value of `quantization` for messages. */
+export const recipeShown = (recipe: string): string => (isCustomRecipe(recipe) ? "{…}" : recipe);
+
 /**
  * @param named the recipe of a name
  * @throws UserError naming the place in the recipe, what is there and the rule

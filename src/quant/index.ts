@@ -14,7 +14,7 @@ export {
   snrOf,
 } from "./blockDetail.ts";
 export { checkPrecision, isBiased } from "./checkPrecision.ts";
-export { isCustomRecipe } from "./customRecipe.ts";
+export { isCustomRecipe, recipeShown } from "./customRecipe.ts";
 export {
   type DelayedScaling,
   type DelayedScalingState,
