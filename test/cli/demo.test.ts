@@ -23,7 +23,7 @@ describe("halfbyte demo without its text", () => {
   it.each([
     ["stps=3", 'unknown key "stps"; did you mean steps?'],
     ["steps=0", "steps=0: must be an integer at least 1"],
-    ["quantization=fp8_delayed_scaling", "the recipe fp8_delayed_scaling is not built yet"],
+    ["quantization=int8", "integer formats are not built"],
     ["quantization=none", "quantization=none quantizes nothing"],
     ["first_layers_bf16=4", "would quantize nothing"],
     ["run_name=mine", "run_name=mine does nothing here"],
