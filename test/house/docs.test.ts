@@ -6,6 +6,7 @@ import { describe, expect, it } from "vitest";
 import { parseArguments } from "../../src/cli/arguments.ts";
 import { commands } from "../../src/cli/command.ts";
 import { configOf } from "../../src/cli/settings.ts";
+import { topicNames } from "../../src/cli/topics.ts";
 import { explainKey } from "../../src/config/index.ts";
 
 const root = fileURLToPath(new URL("../..", import.meta.url));
@@ -46,7 +47,8 @@ describe("the documentation", () => {
     const { settings: all, words } = parseArguments(args, { maxWords: args.length, flags: ["demo"] });
     const { config: _, ...settings } = all;
     if (name === "train") await configOf(words[0], settings);
-    if (name === "explain") for (const key of words) expect(explainKey(key)).toBeTruthy();
+    if (name === "explain")
+      for (const word of words) expect(explainKey(word) ?? topicNames().includes(word), word).toBeTruthy();
     if (name === "config" && words[0] === "show") await configOf(words[1], settings, { draft: true });
     if (name === "tokenizer") {
       const { help } = await entry!.load();
