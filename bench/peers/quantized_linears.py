@@ -72,6 +72,8 @@ def microxcaling(element: str, gradients: str = "even"):
         formats = {"w_elem_format": element, "a_elem_format": element, "scale_bits": 8, "block_size": 32}
         dy = {"round_mx_grad_output_grad_input": gradients, "round_mx_grad_output_grad_weight": gradients}
         specs = mx.finalize_mx_specs({**formats, "round": "even", **dy, "custom_cuda": False})
+        # Fills its cache of formats, whose growth would make torch.compile compile again in the second step.
+        mx.linear(torch.zeros(32, 32), torch.zeros(32, 32), mx_specs=specs)
         return lambda x, weight: mx.linear(x, weight.to(x.dtype), mx_specs=specs)
 
     return make
