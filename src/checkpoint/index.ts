@@ -30,5 +30,6 @@ export {
   newestCheckpoint,
   notFiniteAt,
   type Progress,
+  provenanceKey,
   saveCheckpoint,
 } from "./trainingCheckpoint.ts";

@@ -66,6 +66,18 @@ const progressSchema = z.object({
   provenance: provenanceSchema,
 });
 
+/**
+ * Where the parameters' file says what it was computed with, for whoever has the file alone: it is an export as it is, under
+ * Hugging Face's names, and what is made of it keeps these words.
+ */
+export const provenanceKey = "halfbyte.provenance";
+
+const exportedProvenance = ({ step, stepsByPrecision, provenance }: Progress) => ({
+  step,
+  ...(stepsByPrecision && { stepsByPrecision }),
+  ...provenance,
+});
+
 /** What a checkpoint knows beside its arrays: state.json. */
 export type Progress = Omit<z.infer<typeof progressSchema>, "format">;
 
@@ -124,7 +136,7 @@ export async function saveCheckpoint(
       "params.safetensors": await writeSafetensors(
         join(folder, "params.safetensors"),
         llamaToHf(params).map(([key, leaf]) => finiteEntry(key, leaf)),
-        { format: "pt" },
+        { format: "pt", [provenanceKey]: JSON.stringify(exportedProvenance(progress)) },
       ),
       "optimizer.safetensors": await writeSafetensors(join(folder, "optimizer.safetensors"), [
         finiteEntry("count", optimizer.count),

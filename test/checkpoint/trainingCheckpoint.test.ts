@@ -8,7 +8,10 @@ import {
   newestCheckpoint,
   openSafetensors,
   type Progress,
+  provenanceKey,
+  quantizeModel,
   saveCheckpoint,
+  weightFormats,
 } from "../../src/checkpoint/index.ts";
 import { hostArray, treeLeaves } from "../../src/core/index.ts";
 import { initialState } from "../../src/train/state.ts";
@@ -65,6 +68,22 @@ describe("a checkpoint", () => {
       expect.arrayContaining(["count", "mu.model.norm.weight", "nu.model.norm.weight"]),
     );
     await optimizer.close();
+  });
+
+  it("says in its parameters' file what computed them, and what is made of that file says so too", async () => {
+    const known = { ...progress(7), stepsByPrecision: { nvfp4: 5, bf16: 2 } };
+    const { path } = await saveCheckpoint(temporaryFolder(), someState(), known);
+    const ofFile = async (file: string) => {
+      const opened = await openSafetensors(file);
+      await opened.close();
+      return JSON.parse(opened.metadata[provenanceKey]!);
+    };
+    const told = { step: 7, stepsByPrecision: { nvfp4: 5, bf16: 2 }, recipe: "bf16" };
+    const params = join(path, "params.safetensors");
+    expect(await ofFile(params)).toEqual(told);
+    const output = join(temporaryFolder(), "packed");
+    await quantizeModel(params, output, { format: weightFormats.nvfp4a16 });
+    expect(await ofFile(join(output, "model.safetensors"))).toEqual(told);
   });
 
   it("is the same file for the same state", async () => {
