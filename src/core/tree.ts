@@ -1,6 +1,6 @@
 /**
  * Trees: any nesting of plain objects and arrays. A leaf is everything else (a Tensor, a host array, a Spec, …);
- * null and undefined are empty subtrees. Objects with a `dtype` are leaves, so Specs and HostArrays are.
+ * null and undefined are empty subtrees. Objects with a `dtype` and a `shape` are leaves, so Specs and HostArrays are.
  */
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
@@ -8,7 +8,7 @@ import { nearest } from "../base/nearest.ts";
 type Container = Readonly<Record<string, unknown>> | readonly unknown[];
 
 function isContainer(node: unknown): node is Container {
-  if (typeof node !== "object" || node === null || "dtype" in node) return false;
+  if (typeof node !== "object" || node === null || ("dtype" in node && "shape" in node)) return false;
   return (
     Array.isArray(node) || Object.getPrototypeOf(node) === Object.prototype || Object.getPrototypeOf(node) === null
   );

@@ -207,6 +207,7 @@ describe("halfbyte config", () => {
         "first_layers_bf16             –           0",
         "last_layers_bf16              –           1",
         "precision_switch_step         –           never",
+        "packed_residuals              –           false",
         "",
       ].join("\n"),
     );

@@ -20,10 +20,16 @@ const [x, w, dy] = [narrow([32, 64], "bfloat16"), narrow([48, 64], "float32"), n
 
 const hasDelayed = (precision: LinearPrecision) =>
   gemmNames.some((gemm) => [precision[gemm].left, precision[gemm].right].some(isDelayed));
-const undelayed = precisions.filter(([, precision]) => !hasDelayed(precision));
+/** A rotation of what fprop read sums float32 numbers of all their digits: sums that are not exact, in whatever order. */
+const rotatesFpropsValues = (precision: LinearPrecision) =>
+  gemmNames.some((gemm) => {
+    const { rotation, left, right } = precision[gemm];
+    return rotation !== "none" && [left, right].some((spec) => spec.element !== "plain" && spec.source === "fprop");
+  });
+const exact = precisions.filter(([, precision]) => !hasDelayed(precision) && !rotatesFpropsValues(precision));
 
 describe("three GEMMs compiled as one program have the interpreter's bits", () => {
-  it.each(undelayed)("%s", async (_, precision) => {
+  it.each(exact)("%s", async (_, precision) => {
     // Widened in the program, so that a rounding to bfloat16 could be taken for nothing.
     const f = (x: Tensor, w: Tensor, dy: Tensor) =>
       threeGemms(precision, random)(x, w, dy).map((result) => result.astype("float32"));
