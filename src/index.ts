@@ -249,7 +249,22 @@ export type {
   TileBlock,
   UnrotatedGemm,
 } from "./quant/precision.ts";
+export {
+  type GradientSwitch,
+  type LlmFp4Switches,
+  llmFp4,
+  type Mxfp4RhtSrSwitches,
+  mxfp4RhtSr,
+  type Nvfp4FourOverSixSwitches,
+  nvfp4FourOverSix,
+  type Quartet2Switches,
+  quartet,
+  quartet2,
+  tetrajet2,
+  ufp4,
+} from "./quant/publishedRecipes.ts";
 export type { PartScales } from "./quant/quantize.ts";
+export { type Fp8DelayedSwitches, fp8DelayedScaling } from "./quant/recipes.ts";
 export type { RotationMatrix } from "./quant/rotation.ts";
 export type { QuantizationError, WeightStorage } from "./quant/storedWeights.ts";
 export {

@@ -24,7 +24,7 @@ const hasDelayed = (precision: LinearPrecision) =>
 const rotatesFpropsValues = (precision: LinearPrecision) =>
   gemmNames.some((gemm) => {
     const { rotation, left, right } = precision[gemm];
-    return rotation !== "none" && [left, right].some((spec) => spec.element !== "plain" && spec.source === "fprop");
+    return rotation !== "none" && [left, right].some(({ source }) => source === "fprop");
   });
 const exact = precisions.filter(([, precision]) => !hasDelayed(precision) && !rotatesFpropsValues(precision));
 
