@@ -36,7 +36,7 @@ export const runSettings = z.object({
   telemetry_period: whole(0)
     .default(0)
     .describe(
-      "Steps between measurements of what quantization does to each linear layer's tensors; the last step is measured too; 0 = none",
+      "Steps between measurements of what quantization does to each linear layer's tensors; the last step is measured too; each takes about three steps' time; 0 = none",
     ),
   telemetry_gradient_cosine: z
     .boolean()
