@@ -10,7 +10,7 @@ import { changesGradient, throughRounding } from "./estimators.ts";
 import { type Prepared, product } from "./gemm.ts";
 import { type LinearTaps, prepare, type Site } from "./operands.ts";
 import { type PackedOperand, packOperand, unpackOperand } from "./packedOperand.ts";
-import { contractedDim, type GemmName, gemmFormat, sameValues } from "./precision.ts";
+import { contractedDim, drawsRandom, type GemmName, gemmFormat, sameValues } from "./precision.ts";
 import { asTokens } from "./shared.ts";
 import { stackTaps, tapsOf } from "./taps.ts";
 
@@ -76,12 +76,16 @@ function packed(
   site: Site,
 ): Pick<Residuals, "weight"> & { x?: PackedOperand } {
   const { fprop, wgrad } = site.precision;
+  if (isForwardOnly(site)) return weight ? { weight } : {};
   const copy = changesGradient(site, "x") ? undefined : prepare(x, { site, gemm: "wgrad", operand: "right" });
   const packedX = copy && packOperand(copy, wgrad.right, { dim: contractedDim.wgrad.right });
   const packedW = weight && packOperand(weight, fprop.right, { dim: contractedDim.dgrad.right, name: "quantization" });
   const kept = packedW ?? weight;
   return { ...(packedX && { x: packedX }), ...(kept && { weight: kept }) };
 }
+
+/** Whether no derivative can follow, as in validation: it would draw random numbers, and there are none. */
+const isForwardOnly = ({ precision, random }: Site): boolean => random === undefined && drawsRandom(precision);
 
 const isPacked = (residual: object): residual is PackedOperand => "codes" in residual;
 

@@ -240,6 +240,14 @@ export const isStochasticOperand = (spec: OperandSpec): boolean =>
 export const isStochastic = (precision: LinearPrecision): boolean =>
   gemmNames.some((gemm) => [precision[gemm].left, precision[gemm].right].some(isStochasticOperand));
 
+/** Whether a step of the layer needs random numbers, for elements, scales or the signs of a rotation. */
+export const drawsRandom = (precision: LinearPrecision): boolean =>
+  isStochastic(precision) ||
+  gemmNames.some((gemm) => {
+    const { rotation } = precision[gemm];
+    return rotation !== "none" && rotation.signs === "fresh";
+  });
+
 /** Whether a block is the same whichever way the matrix is read. */
 export const isSymmetric = (block: Block): boolean =>
   block === "tensor" || !(block === "row" || block.startsWith("1x"));
