@@ -1,4 +1,5 @@
 /** Plain bfloat16 weights from a model of quantized ones, a tensor at a time. */
+import { UserError } from "../base/errors.ts";
 import { byteLength, hostArray, type Spec } from "../core/index.ts";
 import { decodeWeight } from "../quant/storedWeights.ts";
 import { type ModelFiles, openModelFiles } from "./modelFiles.ts";
@@ -27,14 +28,14 @@ export async function decompressModel(
     const found = findQuantizedWeights(model);
     const byName = new Map(found.map((weight) => [weight.name, weight]));
     let done = 0;
-    const decoded = ({ module, shape, load }: QuantizedWeight): [string, LazyArray] => {
+    const decoded = ({ name, module, shape, load }: QuantizedWeight): [string, LazyArray] => {
       const spec: Spec = { shape, dtype: "bfloat16" };
       return [
         `${module}.weight`,
         {
           ...spec,
           load: async () => {
-            const array = hostArray(shape, "bfloat16", decodeWeight(await load()));
+            const array = hostArray(shape, "bfloat16", finite(name, decodeWeight(await load())));
             onProgress?.(++done, found.length);
             return array;
           },
@@ -56,6 +57,13 @@ export async function decompressModel(
   } finally {
     await model.close();
   }
+}
+
+/** @throws UserError where code times scale is beyond bfloat16 */
+function finite(name: string, values: Uint16Array): Uint16Array {
+  const index = values.findIndex((bits) => (bits & 0x7fff) >= 0x7f80);
+  if (index < 0) return values;
+  throw new UserError("E_NOT_FINITE_WEIGHT", `"${name}": value ${index} decodes to more than bfloat16 holds`);
 }
 
 function plainConfig({ quantization_config: _, ...config }: ModelFiles["config"]): Readonly<Record<string, unknown>> {

@@ -9,7 +9,7 @@
  */
 import { UserError } from "../base/errors.ts";
 import { decodeArray } from "../core/codecs.ts";
-import { type HostArray, isFloat, type Spec, showSpec } from "../core/index.ts";
+import { type DType, type HostArray, isFloat, type Spec, showSpec, sizeOf } from "../core/index.ts";
 import type { DecodableWeight } from "../quant/storedWeights.ts";
 import type { ModelFiles } from "./modelFiles.ts";
 
@@ -20,6 +20,7 @@ export interface QuantizedWeight {
   readonly module: string;
   /** Of the weight, [out, in]. */
   readonly shape: readonly [number, number];
+  /** @throws UserError where a scale or a code is no finite number */
   load(): Promise<DecodableWeight>;
 }
 
@@ -76,13 +77,12 @@ function layoutOf(model: ModelFiles, { name, module, codes, scale }: Place): Qua
     name,
     module,
     shape,
-    load: async () => ({
-      element,
-      shape,
-      block,
-      codes: (await model.read(name)).data as Uint8Array,
-      factors: await factors(),
-    }),
+    load: async () => {
+      const codes = (await model.read(name)).data as Uint8Array;
+      const weight: DecodableWeight = { element, shape, block, codes, factors: await factors() };
+      checkFinite(model.path, { name, module }, weight);
+      return weight;
+    },
   };
 }
 
@@ -108,31 +108,51 @@ function factorsOf(
       `"${module}.weight_scale" is ${showSpec(scale)} and there is no weight_global_scale or weight_scale_2`,
     );
   }
+  const spec = model.specs.get(`${module}.${outer}`)!;
+  if (sizeOf(spec.shape) !== 1 || !isFloat(spec.dtype))
+    return refuse(model.path, `"${module}.${outer}" is ${showSpec(spec)}; it must be one float`);
   return async () => {
     const [factor] = values(await stored(outer)) as unknown as [number];
+    if (!(factor > 0 && factor < Number.POSITIVE_INFINITY))
+      refuse(model.path, `"${module}.${outer}" is ${factor}; it must be above 0 and finite`);
     const scales = values(await stored("weight_scale"));
     return outer === "weight_scale_2" ? scales.map((s) => s * factor) : scales.map((s) => s / factor);
   };
 }
 
-/** What shares a scale, from the shapes of the scales and of the weight. */
+/** @throws UserError naming the scale or the code that stands for no finite number */
+function checkFinite(path: string, { name, module }: Pick<Place, "name" | "module">, weight: DecodableWeight): void {
+  const { factors, element, codes } = weight;
+  const bad = factors.findIndex((factor) => !Number.isFinite(factor));
+  if (bad >= 0)
+    refuse(path, `"${module}.weight_scale": scale ${bad} makes a factor of ${factors[bad]}; scales must be finite`);
+  const nan = element === "e4m3" ? codes.findIndex((code) => (code & 0x7f) === 0x7f) : -1;
+  if (nan >= 0) refuse(path, `"${name}": code ${nan} is NaN; a weight's values must be finite`);
+}
+
+/** Elements of a row that share a scale of a byte. */
+const groupOf: Partial<Record<DType, number>> = { float8_e4m3fn: 16, uint8: 32, float8_e8m0fnu: 32 };
+
+/** What shares a scale: by the dtype of the scales, where they are floats by the configuration and the shapes. */
 function blockOf(
   { path, config }: ModelFiles,
   { shape: scales, dtype }: Spec,
   [out, inner]: readonly [number, number],
   name: string,
 ): DecodableWeight["block"] {
-  const count = scales.reduce((product, size) => product * size, 1);
-  if (count === 1) return { rows: out, columns: inner };
-  if (scales.length === 1 && count === out) return { rows: 1, columns: inner };
+  const count = sizeOf(scales);
   // ModelOpt keeps the dims inside blocks, of size 1: [out blocks, 1, in blocks, 1].
   const [down = 0, across = 0] = scales.length === 4 ? [scales[0], scales[2]] : scales;
-  if (down === out && across > 0 && down * across === count && inner % across === 0) {
-    return { rows: 1, columns: inner / across };
-  }
-  const [rows, columns] = blockStructure(config);
-  if (down * across === count && Math.ceil(out / rows) === down && Math.ceil(inner / columns) === across) {
-    return { rows, columns };
+  const fits = ({ rows, columns }: DecodableWeight["block"]) =>
+    down * across === count && Math.ceil(out / rows) === down && Math.ceil(inner / columns) === across;
+  const group = groupOf[dtype];
+  if (group !== undefined) {
+    if (inner % group === 0 && fits({ rows: 1, columns: group })) return { rows: 1, columns: group };
+  } else if (count === 1) return { rows: out, columns: inner };
+  else if (scales.length === 1 && count === out) return { rows: 1, columns: inner };
+  else {
+    const block = [{ rows: 1, columns: inner }, ...blockSizes(config)].find(fits);
+    if (block !== undefined) return block;
   }
   return refuse(
     path,
@@ -140,12 +160,16 @@ function blockOf(
   );
 }
 
-/** Of FP8 in blocks: as the configuration says, else 128 × 128. */
-function blockStructure(config: ModelFiles["config"]): readonly [number, number] {
+/** Of FP8 with float scales: as the configuration says, else 128 × 128. */
+function blockSizes(config: ModelFiles["config"]): DecodableWeight["block"][] {
   const { config_groups: groups } = (config.quantization_config ?? {}) as { config_groups?: Record<string, unknown> };
-  const [group] = Object.values(groups ?? {}) as { weights?: { block_structure?: unknown } }[];
-  const structure = group?.weights?.block_structure;
-  if (Array.isArray(structure) && structure.length === 2 && structure.every((n) => Number.isInteger(n) && n > 0))
-    return structure as unknown as [number, number];
-  return [128, 128];
+  const isSize = (n: unknown): n is number => Number.isInteger(n) && (n as number) > 0;
+  const said = Object.values(groups ?? {}).flatMap((group) => {
+    const { block_structure: structure, group_size: size } =
+      (group as { weights?: { block_structure?: unknown; group_size?: unknown } } | null)?.weights ?? {};
+    if (Array.isArray(structure) && structure.length === 2 && structure.every(isSize))
+      return [{ rows: structure[0] as number, columns: structure[1] as number }];
+    return isSize(size) ? [{ rows: 1, columns: size }] : [];
+  });
+  return said.length > 0 ? said : [{ rows: 128, columns: 128 }];
 }

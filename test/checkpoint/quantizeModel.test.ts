@@ -8,7 +8,7 @@ import { decompressModel } from "../../src/checkpoint/decompressModel.ts";
 import { openModelFiles } from "../../src/checkpoint/modelFiles.ts";
 import { quantizeModel } from "../../src/checkpoint/quantizeModel.ts";
 import { writeSafetensors } from "../../src/checkpoint/safetensors.ts";
-import { encodeArray } from "../../src/core/codecs.ts";
+import { decodeArray, encodeArray } from "../../src/core/codecs.ts";
 import { type HostArray, hostArray } from "../../src/core/index.ts";
 import { golden, goldenJson, goldenPath } from "../golden.ts";
 
@@ -270,6 +270,17 @@ describe("decompressModel", () => {
     expect(found).toEqual(hostArray([3, 256], "bfloat16", encodeArray("bfloat16", wanted)));
   });
 
+  it("takes blocks' size from the configuration, not from what divides a row", async () => {
+    const values = Float32Array.from({ length: 960 }, (_, i) => Math.floor(i / 120) + 1);
+    const weight = hostArray([1, 960], "bfloat16", encodeArray("bfloat16", values));
+    const there = await quantize(await fileOf([["score.weight", weight]]), "fp8_block");
+    const output = fresh();
+    await decompressModel(there.output, output);
+    const found = (await tensorsOf(output)).get("score.weight")!;
+    const decoded = decodeArray("bfloat16", found.data) as Float32Array;
+    expect(Math.max(...values.map((value, i) => Math.abs(decoded[i]! / value - 1)))).toBeLessThan(0.07);
+  });
+
   it("refuses what it would decode wrongly", async () => {
     const refusal = async (...tensors: [string, HostArray][]) =>
       decompressModel(await fileOf(tensors), fresh()).catch((error: Error) => error.message);
@@ -282,6 +293,27 @@ describe("decompressModel", () => {
     );
     expect(await refusal(["a.weight_packed", packed], ["a.weight_scale", e4m3([4, 2], () => 1)])).toMatch(
       /there is no weight_global_scale or weight_scale_2/,
+    );
+    const scales: [string, HostArray] = ["a.weight_scale", e4m3([4, 2], () => 1)];
+    for (const [global, message] of [
+      [floats([1], 0), /"a.weight_global_scale" is 0; it must be above 0/],
+      [floats([1], Number.NaN), /"a.weight_global_scale" is NaN/],
+      [floats([0]), /"a.weight_global_scale" is float32\[0\]; it must be one float/],
+      [floats([2], 1, 2), /float32\[2\]; it must be one float/],
+    ] as const)
+      expect(await refusal(["a.weight_packed", packed], scales, ["a.weight_global_scale", global])).toMatch(message);
+    const nan = e4m3([4, 2], (i) => (i === 5 ? Number.NaN : 1));
+    expect(
+      await refusal(["a.weight_packed", packed], ["a.weight_scale", nan], ["a.weight_global_scale", floats([1], 1)]),
+    ).toMatch(/"a.weight_scale": scale 5 makes a factor of NaN/);
+    const power = hostArray([4, 1], "uint8", Uint8Array.of(127, 127, 255, 127));
+    expect(await refusal(["a.weight", codes], ["a.weight_scale", power])).toMatch(/scale 2 makes a factor of NaN/);
+    expect(
+      await refusal(["a.weight", e4m3([4, 32], (i) => (i === 9 ? Number.NaN : 1))], ["a.weight_scale", floats([1], 1)]),
+    ).toMatch(/"a.weight": code 9 is NaN/);
+    const huge = e4m3([4, 32], (i) => (i === 7 ? 448 : 1));
+    expect(await refusal(["a.weight", huge], ["a.weight_scale", floats([1], 1e36)])).toMatch(
+      /"a.weight": value 7 decodes to more than bfloat16 holds/,
     );
     expect(await refusal(["a.qweight", packed])).toMatch(/"a.qweight" belongs to a layout that is not read/);
     expect(await refusal(["a.weight", packed], ["a.pre_quant_scale", floats([1], 1)])).toMatch(/pre_quant_scale/);
