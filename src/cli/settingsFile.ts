@@ -59,6 +59,9 @@ const tokenPattern =
 
 type Token = { readonly offset: number; readonly text: string; readonly kind: "string" | "scalar" | "sign" | "none" };
 
+/** Far more than settings need, far less than the stack holds. */
+const deepestNesting = 100;
+
 /** Where `text` stops being JSON (RFC 8259), or where an object has a name again. */
 function firstMistake(text: string): Mistake | undefined {
   const tokens = tokensOf(text);
@@ -74,9 +77,20 @@ function firstMistake(text: string): Mistake | undefined {
     return true;
   };
 
+  let depth = 0;
+  /** The inside of a bracket that was just opened. */
+  const inner = (read: () => Mistake | undefined): Mistake | undefined => {
+    if (depth === deepestNesting) {
+      return { offset: tokens[at]!.offset, what: `settings nest no deeper than ${deepestNesting} brackets` };
+    }
+    depth++;
+    const mistake = read();
+    depth--;
+    return mistake;
+  };
   const value = (): Mistake | undefined => {
-    if (skip("{")) return list("}", member(new Set()));
-    if (skip("[")) return list("]", value);
+    if (skip("{")) return inner(() => list("}", member(new Set())));
+    if (skip("[")) return inner(() => list("]", value));
     const { kind } = tokens[at]!;
     if (kind !== "string" && kind !== "scalar") return fail('a value: a number, true, false or "text"');
     at++;

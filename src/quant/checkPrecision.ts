@@ -47,10 +47,10 @@ function brokenRule(spec: QuantizedOperand, gemm: GemmName, side: Side): string 
     return sigmas > 0 && sigmas <= 100 ? undefined : `sigmas must be above 0 and at most 100; got ${sigmas}`;
   }
   const { gain = 1 } = scale;
-  if (!(gain > 0 && gain <= 2)) return `gain must be above 0 and at most 2; got ${gain}`;
+  if (!(gain >= smallestGain && gain <= 2)) return `gain must be from ${smallestGain} to 2; got ${gain}`;
   if (scale.type === "e8m0") return undefined;
   const { bound = 448, fourOverSix } = scale;
-  if (!(bound > 0 && bound <= 448)) return `bound must be above 0 and at most 448, E4M3's largest; got ${bound}`;
+  if (!(bound >= 1 && bound <= 448)) return `bound must be from 1 to 448, E4M3's largest; got ${bound}`;
   if (fourOverSix !== undefined && spec.element !== "e2m1") return `fourOverSix is for e2m1; got ${spec.element}`;
   if (spec.rounding === "eden" && bound > edenBound) {
     return `eden multiplies block scales afterwards, which needs room under 448: give a bound of at most ${edenBound}; got ${bound}`;
@@ -82,6 +82,9 @@ function brokenDelay(precision: LinearPrecision, gemm: GemmName, side: Side): st
   if (historyLength === longest) return undefined;
   return `delayed scales of x, W and dy need one historyLength; got ${longest} and ${historyLength}`;
 }
+
+/** Below it more than half of a block's range is clipped. */
+const smallestGain = 0.5;
 
 /** 2^margin and its reciprocal are then float32 numbers. */
 const largestMargin = 126;

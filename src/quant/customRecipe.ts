@@ -1,6 +1,6 @@
 /**
  * A recipe of the user's own as JSON text: the types of precision.ts as data, checked as strictly. A GEMM may also be the name
- * of a recipe, whose GEMM it then is, and an operand "plain":
+ * of a recipe, whose GEMM it then is (with fprop its estimators come too), and an operand "plain":
  *
  *     {"fprop": "bf16", "dgrad": "nvfp4", "wgrad": {"rotation": {"size": 16, "signs": "fixed"}, "left": {…}, "right": {…}}}
  */
@@ -93,8 +93,12 @@ export function parseCustomRecipe(text: string, named: (name: string) => LinearP
     GemmSpec,
     GemmSpec,
   ];
-  const own = recipe.estimator === undefined ? {} : { estimator: read(estimators, recipe.estimator, "estimator") };
-  const precision = { fprop, dgrad, wgrad, ...own } as LinearPrecision;
+  // What fprop's rounding has for a derivative belongs to fprop: its recipe says, unless this one does.
+  const { estimator } =
+    recipe.estimator === undefined && typeof recipe.fprop === "string"
+      ? named(recipe.fprop)
+      : { estimator: recipe.estimator === undefined ? undefined : read(estimators, recipe.estimator, "estimator") };
+  const precision = { fprop, dgrad, wgrad, ...(estimator && { estimator }) } as LinearPrecision;
   checkPrecision(precision, subject);
   return precision;
 }

@@ -116,6 +116,7 @@ function describeScale(scale: QuantizedOperand["scale"]): string[] {
   if (scale.type === "e8m0") return [...(scale.round === "floor" ? ["floor"] : []), ...parts];
   if (scale.outer === "row") parts.unshift("row-scaled");
   if (scale.outer === "1x128") parts.unshift("in 1x128");
+  if (scale.bound !== undefined && scale.fourOverSix === undefined) parts.push(`bound ${scale.bound}`);
   if (scale.fourOverSix !== undefined) parts.push(`4/6 by ${scale.fourOverSix}`);
   return parts;
 }

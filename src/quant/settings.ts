@@ -10,13 +10,13 @@ const ofRecipe = "default = what quantization says";
 const choice = <const T extends readonly [string, ...string[]]>(...choices: T) =>
   z.enum(["default", ...choices]).default("default");
 
-/** A number above 0 and at most `most`, or -1 for what the recipe says. */
-const positive = (most: number) =>
+/** A number from `least` to `most`, or -1 for what the recipe says. */
+const between = (least: number, most: number) =>
   z
     .number()
-    .refine((value) => value === -1 || (value > 0 && value <= most))
+    .refine((value) => value === -1 || (value >= least && value <= most))
     .default(-1)
-    .meta({ rule: `a number above 0 and at most ${most}, or -1` });
+    .meta({ rule: `a number from ${least} to ${most}, or -1` });
 
 /** An integer in a range, or -1 for what the recipe says. */
 const integer = (least: number, most: number) =>
@@ -42,10 +42,10 @@ const switches = {
   weight_scaling: choice("2d", "1d").describe(
     `Block scales of weights: 2d = one a tile, so that forward and backward see the same values; 1d = one a row's block; ${ofRecipe}`,
   ),
-  scale_gain: positive(2).describe(
+  scale_gain: between(0.5, 2).describe(
     "NVFP4 divides the elements' range by it: from 17/16 on nothing exceeds 6 and stochastic rounding has no bias, 1 is what hardware does; -1 = what quantization says",
   ),
-  scale_bound: positive(448).describe(
+  scale_bound: between(1, 448).describe(
     "Largest block scale that NVFP4's tensor scale aims at; -1 = what quantization says: 448, or 256 where four_over_six chooses",
   ),
   row_scaled_activation: choice("true", "false").describe(

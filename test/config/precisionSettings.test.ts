@@ -113,7 +113,7 @@ describe("switches of recipes", () => {
     [{ quantization: "nvfp4", fp8_format: "e4m3" }, "fp8_format=e4m3 has no effect"],
     [{ quantization: "nvfp4", four_over_six_error: "mse" }, "four_over_six chooses for no operand"],
     [{ quantization: "nvfp4", weight_scaling: "3d" }, "must be one of default, 2d, 1d; did you mean 2d?"],
-    [{ quantization: "nvfp4", scale_gain: 3 }, "scale_gain=3: must be a number above 0 and at most 2, or -1"],
+    [{ quantization: "nvfp4", scale_gain: 3 }, "scale_gain=3: must be a number from 0.5 to 2, or -1"],
     [{ quantization: "nvfp4", stochastic_roundng: "true" }, "did you mean stochastic_rounding?"],
     [{ quantization: "mxfp4", disable_rht: true, rht: true }, "disable_rht=true and rht=true say different things"],
   ])("%j is refused: %s", (settings, message) => {

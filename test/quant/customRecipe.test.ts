@@ -24,6 +24,13 @@ describe("a recipe as JSON", () => {
     expect(parse({ ...backward, fprop: { left: "plain", right: int4 } }).fprop.right).toEqual(int4);
   });
 
+  it.each(["quartet", "llm_fp4", "nvfp4"])("made of %s's three GEMMs is that recipe, its estimators too", (name) => {
+    const { precision } = recipeByName(name);
+    expect(parse({ fprop: name, dgrad: name, wgrad: name })).toEqual(precision);
+    const ste = { x: "ste", w: "ste" };
+    expect(parse({ fprop: name, dgrad: name, wgrad: name, estimator: ste }).estimator).toEqual(ste);
+  });
+
   const rotation = { size: 16, signs: "fixed" };
   it.each([
     [{ left: int4 }, "fprop.right: is missing"],
@@ -43,10 +50,7 @@ describe("a recipe as JSON", () => {
     [{ left: { ...int4, block: "tensor" }, right: int4 }, 'fprop.left.scale.type: .*fp32.*delayed.*; got "e4m3"'],
     [{ left: int4, right: { ...int4, source: "fprop" } }, 'the right operand of fprop: source "fprop"'],
     [{ left: int4, right: int4, rotation: { size: 24, signs: "fixed" } }, "fprop.rotation.size: .*16.*128; got 24"],
-    [
-      { left: { ...int4, scale: { ...int4.scale, gain: 3 } }, right: int4 },
-      "gain must be above 0 and at most 2; got 3",
-    ],
+    [{ left: { ...int4, scale: { ...int4.scale, gain: 3 } }, right: int4 }, "gain must be from 0.5 to 2; got 3"],
     ["nvfp5", 'Did you mean "nvfp4"'],
     [undefined, "fprop: must be the name of a recipe or an object"],
   ])("is refused: %j", (fprop, message) => {

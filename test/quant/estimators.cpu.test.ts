@@ -222,7 +222,7 @@ describe("refused", () => {
           right: { ...again, scale: { type: "e8m0", round: "floor", gain: 3 } },
         },
       },
-      /right operand of fprop: gain must be above 0 and at most 2; got 3/,
+      /right operand of fprop: gain must be from 0.5 to 2; got 3/,
     ],
     [
       "no standard deviations",
