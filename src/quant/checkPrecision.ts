@@ -11,6 +11,7 @@ import {
   type OperandSpec,
   type QuantizedOperand,
   type Side,
+  specText,
   tensorAt,
 } from "./precision.ts";
 
@@ -41,6 +42,11 @@ function brokenRule(spec: QuantizedOperand, gemm: GemmName, side: Side): string 
     return 'source "fprop" belongs to what fprop read: x in wgrad, W in dgrad';
   }
   const { scale } = spec;
+  if (spec.rounding === "eden") {
+    const { type } = scale as QuantizedOperand["scale"];
+    if (type !== "e4m3") return `rounding eden corrects E4M3 scales; got ${type}`;
+    if (spec.scale.fourOverSix !== undefined) return "rounding eden and fourOverSix exclude each other";
+  }
   if (scale.type === "fp32" || scale.type === "delayed") return undefined;
   if (scale.type === "e8m0" && scale.statistic === "std") {
     const { sigmas } = scale;
@@ -74,7 +80,7 @@ function brokenDelay(precision: LinearPrecision, gemm: GemmName, side: Side): st
   }
   const tensor = tensorAt[gemm][side];
   const other = delayedOperand(precision, tensor)!;
-  if (JSON.stringify([spec.element, spec.scale]) !== JSON.stringify([other.element, other.scale])) {
+  if (specText([spec.element, spec.scale]) !== specText([other.element, other.scale])) {
     return `${tensor} has one delayed scale, so its operands must have one element and one history`;
   }
   const [first] = linearTensors.flatMap((tensor) => delayedOperand(precision, tensor) ?? []);

@@ -2,7 +2,7 @@
  * Four over six: each block is quantized twice, its maximum mapped to 6 and to 4, and the version with the smaller error is
  * kept. E2M1 has no value between 4 and 6, so blocks whose large values lie there do better under 4.
  *
- *     t   = (a / 6) · S                      s6 = E4M3(min(t, 448))      s4 = E4M3(min(t · 1.5, 448))
+ *     t   = (a / 6) · S · gain               s6 = E4M3(min(t, 448))      s4 = E4M3(min(t · 1.5, 448))
  *     d   = ((q · s) · A) / (6B) − x         error = Σ |d| (mae), Σ d² (mse) or max |d| (absmax), float32
  *
  * Sums go left to right along a row; rows of a 16×16 tile are added as a tree. 4 wins where its error is strictly smaller.
@@ -40,7 +40,10 @@ export function chooseFourOrSix(input: FourOverSixInput): FourOrSix {
   const S = outerScale(amax, range);
   // Two products that must not become one: (a / 6)·S is not a·(S / 6).
   const materialised = (t: Tensor): Tensor => optimizationBarrier([t])[0]!;
-  const t = materialised(materialised(ofBlocks.div(format.max)).mul(S));
+  const { gain = 1 } = scale;
+  const ofSix = materialised(materialised(ofBlocks.div(format.max)).mul(S));
+  // S has been divided by the gain, which is to leave room in the elements, not in the scales.
+  const t = gain === 1 ? ofSix : materialised(ofSix.mul(gain));
   const candidate = (target: Tensor) => {
     const stored = materialised(storedE4m3(target, zeroScale(scale)));
     const scaled = view.mul(perBlock(materialised(encodeScale(stored, S)), size));

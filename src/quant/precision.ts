@@ -292,5 +292,13 @@ export const blockLength = (block: Block): number | undefined =>
 /** Whether two quantized operands of one tensor hold the same values, whichever way a GEMM reads them. */
 export function sameValues(a: OperandSpec, b: OperandSpec): boolean {
   if (a.element === "plain" || b.element === "plain") return false;
-  return a.rounding === "nearest" && isSymmetric(a.block) && JSON.stringify(a) === JSON.stringify(b);
+  return a.rounding === "nearest" && isSymmetric(a.block) && specText(a) === specText(b);
 }
+
+/** A part of a precision as text: equal where the parts are, in whatever order their keys stand. */
+export const specText = (part: unknown): string =>
+  JSON.stringify(part, (_, value: unknown) =>
+    typeof value === "object" && value !== null && !Array.isArray(value)
+      ? Object.fromEntries(Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : value,
+  );

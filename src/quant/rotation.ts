@@ -2,6 +2,7 @@
  * Random Hadamard transforms of the two operands of a GEMM: groups along the contracting dim, multiplied by
  * diag(signs)·H/√n. The matrix is orthogonal, so it cancels in the product; outliers of a group are spread over the group.
  */
+import { ShapeError } from "../base/errors.ts";
 import { constant, dot, full, hostArray, iota, type Tensor, where } from "../core/index.ts";
 import { type DrawStream, randomBits16 } from "../core/random.ts";
 import { padToBlocks } from "./blocks.ts";
@@ -43,7 +44,8 @@ export function rotationMatrix({ size, signs }: Rotation, stream?: DrawStream): 
   const sign = signs === "fixed" ? (j: number) => fixedSigns[j % fixedSigns.length]! : () => 1;
   const entries = constant(hostArray([size, size], "float32", hadamardEntries(size, sign)));
   const scale = scaleOf(size);
-  if (signs !== "fresh" || stream === undefined) return { size, matrix: entries, scale };
+  if (signs !== "fresh") return { size, matrix: entries, scale };
+  if (stream === undefined) throw new ShapeError("rotationMatrix: fresh signs need a `stream` to be drawn from");
   const positive = randomBits16(stream, iota([size], 0, "uint32")).ge(2 ** 15);
   const drawn = where(positive, full([size], 1, "float32"), full([size], -1, "float32"));
   return { size, matrix: entries.mul(drawn), scale };

@@ -4,7 +4,7 @@
  */
 import { checkpointName, type Tensor } from "../core/index.ts";
 import type { DrawStream } from "../core/random.ts";
-import { isSymmetric, type QuantizedOperand, type Rotation } from "./precision.ts";
+import { isSymmetric, type QuantizedOperand, type Rotation, specText } from "./precision.ts";
 import { type Quantized, quantize } from "./quantize.ts";
 import { rotationMatrix } from "./rotation.ts";
 
@@ -49,7 +49,7 @@ export function quantizeOnce(x: Tensor, operand: QuantizedOperand, options: Oper
   if (signs !== undefined || draws !== undefined || inForce !== undefined) return fresh();
   const copies = quantized.get(x) ?? new Map<string, Quantized>();
   quantized.set(x, copies);
-  const key = JSON.stringify([operand, rotation, axis]);
+  const key = specText([operand, rotation, axis]);
   const known = copies.get(key);
   if (known !== undefined) return known;
   const made = fresh();

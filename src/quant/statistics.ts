@@ -18,7 +18,7 @@ export const statisticNames = [
   "saturated",
   /** Fraction of the blocks that hold zeros alone. */
   "zeroBlocks",
-  /** Fraction of the blocks that hold other numbers and whose stored scale is 0 or its format's smallest. */
+  /** Fraction of the blocks that hold other numbers and decode to zeros alone: their scale is too small, or too large. */
   "scaleUnderflow",
   /** Σ x² */
   "signal",
@@ -28,28 +28,25 @@ export const statisticNames = [
 
 export type StatisticName = (typeof statisticNames)[number];
 
-/** The smallest scale that an E8M0 byte holds. */
-const smallestE8m0 = 2 ** -127;
-
 /** float32 [statisticNames.length] of a matrix quantized as `operand` says; of a rotated one, in the rotated space. */
 export function quantizationStatistics(quantized: Quantized, operand: QuantizedOperand): Tensor {
-  const { source, elements, scales } = quantized;
+  const { source, elements } = quantized;
   const x = source.astype("float32");
   const magnitude = x.abs();
   const decoded = dequantize(quantized, operand);
   const amax = largestMagnitude(source);
-  const ofBlocks = largestOfBlocks(quantized, operand);
+  const ofBlocks = largestOfBlocks(source, quantized, operand);
+  const lost = largestOfBlocks(decoded, quantized, operand).eq(0);
   const atLimit = elements.abs().eq(formats[operand.element].max);
-  const smallestScale = operand.scale.type === "e8m0" ? smallestE8m0 : 0;
   const off = decoded.sub(x);
   return stack(
     [
       amax,
       tensorScale(quantized, operand),
-      share(magnitude.gt(0).and(elements.eq(0))),
-      share(atLimit.and(magnitude.gt(decoded.abs()))),
+      share(magnitude.gt(0).and(decoded.eq(0))),
+      share(atLimit.and(decoded.ne(0)).and(magnitude.gt(decoded.abs()))),
       share(ofBlocks.eq(0)),
-      share(ofBlocks.gt(0).and(scales.reshape(ofBlocks.shape).le(smallestScale))),
+      share(ofBlocks.gt(0).and(lost)),
       x.mul(x).sum(),
       off.mul(off).sum(),
     ],
@@ -57,10 +54,15 @@ export function quantizationStatistics(quantized: Quantized, operand: QuantizedO
   );
 }
 
-/** The largest magnitude behind each stored scale. */
-function largestOfBlocks({ source, amax, block }: Quantized, operand: QuantizedOperand): Tensor {
-  const isWhole = operand.block === "tensor" || operand.block === "row";
-  return isWhole ? amax! : largestMagnitudes(padToBlocks(source, block), block).ofBlocks;
+/** The largest magnitude in x of what each stored scale is for. */
+function largestOfBlocks(x: Tensor, { block }: Quantized, operand: QuantizedOperand): Tensor {
+  if (operand.block === "tensor") return largestMagnitude(x);
+  if (operand.block === "row")
+    return x
+      .astype("float32")
+      .abs()
+      .maxOver(block.rows === 1 ? 1 : 0);
+  return largestMagnitudes(padToBlocks(x, block), block).ofBlocks;
 }
 
 /** The same of a matrix that no GEMM quantizes: its magnitude and signal; no scale, no noise. */

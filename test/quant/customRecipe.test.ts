@@ -45,6 +45,14 @@ describe("a recipe as JSON", () => {
       { left: { ...int4, rounding: "eden", block: "1x64" }, right: int4, rotation: { size: 32, signs: "fresh" } },
       "a multiple of 64; got 32",
     ],
+    [
+      {
+        left: { ...int4, rounding: "eden", scale: { type: "fp32", powerOfTwo: true } },
+        right: int4,
+        rotation: { size: 32, signs: "fresh" },
+      },
+      "rounding eden corrects E4M3 scales; got fp32",
+    ],
     [{ left: { ...int4, bloc: "1x16" }, right: int4 }, "fprop.left.bloc: .*did you mean block"],
     [{ left: { ...int4, block: "1x17" }, right: int4 }, 'fprop.left.block: .*1x16.*; got "1x17"'],
     [{ left: { ...int4, block: "tensor" }, right: int4 }, 'fprop.left.scale.type: .*fp32.*delayed.*; got "e4m3"'],
