@@ -60,7 +60,7 @@ describe("the switches", () => {
     const { dgrad, wgrad, fprop } = quartet2();
     expect(describeGemm(fprop)).toBe("e2m1 1x16 × e2m1 1x16");
     expect(describeGemm(dgrad)).toBe(
-      "e2m1 1x16 gain 0.9881 eden × e2m1 1x16 gain 0.9881 eden of fprop's values, rotated by 128 with fresh signs of the layer",
+      "e2m1 1x16 gain 0.9881 bound 255.99 eden × e2m1 1x16 gain 0.9881 bound 255.99 eden of fprop's values, rotated by 128 with fresh signs of the layer",
     );
     expect(dgrad.rotation).toEqual(wgrad.rotation);
     expect(recipeByName("quartet2", { rotationSize: 32 }).precision).toEqual(quartet2({ rotationSize: 32 }));
