@@ -11,6 +11,7 @@
  */
 import { encodeArray } from "../core/codecs.ts";
 import { type DType, type HostArray, hostArray, type Spec } from "../core/index.ts";
+import { e2m1, e4m3 } from "../quant/formats.ts";
 import { type EncodedWeight, floatScale, globalScale, type WeightStorage } from "../quant/storedWeights.ts";
 
 /** How weights, and inputs when they are used, are quantized: the presets of compressed-tensors, in lower case. */
@@ -165,6 +166,20 @@ export interface WeightParts {
   readonly dtype: DType;
 }
 
+/** The fixed scale of inputs whose largest magnitude is `amax`. @param dtype of the weight */
+function inputScale(amax: number, name: "input_global_scale" | "input_scale", dtype: DType): number {
+  return name === "input_global_scale" ? globalScale(amax) : floatScale(amax, dtype);
+}
+
+/** The scale that would be stored instead of that of `amax`, or undefined where it can be stored. @param dtype of the weight */
+export function inputScaleFault({ storage }: WeightFormat, amax: number, dtype: DType): number | undefined {
+  const ofNvfp4 = storage.scale === "e4m3";
+  const scale = inputScale(amax, ofNvfp4 ? "input_global_scale" : "input_scale", dtype);
+  // What the scale says of the magnitude; rounding to bfloat16 is less than 1 % off.
+  const meant = ofNvfp4 ? (e2m1.max * e4m3.max) / scale : scale * e4m3.max;
+  return Math.abs(meant / amax - 1) < 0.01 ? undefined : scale;
+}
+
 /** One of the tensors of `weightTensors`. */
 export async function weightTensor(name: string, { shape, dtype }: Spec, parts: WeightParts): Promise<HostArray> {
   const floats = (values: Float32Array) => hostArray(shape, dtype, encodeArray(dtype, values));
@@ -173,9 +188,8 @@ export async function weightTensor(name: string, { shape, dtype }: Spec, parts: 
     case "weight_global_scale":
       return floats(parts.floats);
     case "input_global_scale":
-      return floats(Float32Array.of(globalScale(parts.inputAmax!)));
     case "input_scale":
-      return floats(Float32Array.of(floatScale(parts.inputAmax!, parts.dtype)));
+      return floats(Float32Array.of(inputScale(parts.inputAmax!, name, parts.dtype)));
     case "weight_scale": {
       // Block scales are bytes; those of the first pass are floats.
       const { scales } = dtype === parts.dtype ? { scales: undefined } : await parts.encoded();

@@ -5,8 +5,8 @@
 import { refuseMistakes, UserError } from "../base/errors.ts";
 import { namePattern } from "../base/namePattern.ts";
 import { nearest } from "../base/nearest.ts";
-import { decodeArray } from "../core/codecs.ts";
-import { byteLength, type HostArray, type Spec, showSpec } from "../core/index.ts";
+import { decodeArray, maxFinite, rounder } from "../core/codecs.ts";
+import { byteLength, type HostArray, type Spec, showSpec, sizeOf } from "../core/index.ts";
 import {
   type EncodedWeight,
   encodeWeight,
@@ -14,7 +14,13 @@ import {
   type QuantizationError,
   quantizableDTypes,
 } from "../quant/storedWeights.ts";
-import { quantizationConfig, type WeightFormat, weightTensor, weightTensors } from "./compressedTensors.ts";
+import {
+  inputScaleFault,
+  quantizationConfig,
+  type WeightFormat,
+  weightTensor,
+  weightTensors,
+} from "./compressedTensors.ts";
 import { type ModelFiles, openModelFiles } from "./modelFiles.ts";
 import type { LazyArray } from "./safetensors.ts";
 import { notFiniteAt } from "./trainingCheckpoint.ts";
@@ -46,12 +52,21 @@ export interface QuantizedModel extends WrittenModel {
   readonly ignored: readonly string[];
 }
 
-/** Modules that are no linear layers, or that no format is used for: by the last part of their name. */
-const neverQuantized = /^(embed_tokens|lm_head|wte|wpe|tok_embeddings|word_embeddings|position_embeddings)$|norm|^ln_/;
+/** Modules that are no linear layers, by the last part of their name that is no number. */
+const embeddings =
+  /^(embed(ding)?s?|embed_\w+|\w+_embed(ding)?s?|\w+_embd|wte|wpe|word_emb|pos_emb|emb_layers|shared|relative_attention_bias)$/;
+const norms = /norm|^ln_/i;
+/** Layers that give the logits, which no format is used for. Meta's is a module `output` of its own. */
+const heads =
+  /(^|\.)(lm_heads?|embed_out|output_layer|predictions\.decoder)(\.\d+)?$|^(head|output|proj_out|model\.output)$/;
 /** Linear layers that choose experts; a small error there changes which. */
-const routers = /^(gate|router)$/;
+const routers = /(^|\.)(gate|router|shared_expert_gate|router\.\w+)$/;
 
-const lastPart = (module: string): string => module.slice(module.lastIndexOf(".") + 1);
+const lastPart = (module: string): string => /([^.]+)(\.\d+)*$/.exec(module)![1]!;
+const isTable = (module: string): boolean => {
+  const name = lastPart(module);
+  return embeddings.test(name) || norms.test(name);
+};
 const moduleOf = (name: string): string => name.slice(0, -".weight".length);
 
 /**
@@ -77,8 +92,8 @@ async function quantizeOpened(
   output: string,
   { format, ignore = [], inputAmax, onProgress }: QuantizeModelOptions,
 ): Promise<QuantizedModel> {
-  const { weights, ignored } = chooseWeights(model, ignore);
-  checkWeights(weights, format);
+  const { weights, ignored, heads } = chooseWeights(model, ignore);
+  checkWeights(model, weights, format);
   const amaxOf = inputsOf(weights, format, inputAmax);
   const all = [...weights.values()].reduce((sum, spec) => sum + 2 * byteLength(spec), 0);
   let done = 0;
@@ -103,6 +118,7 @@ async function quantizeOpened(
     last = undefined;
     const w = await read(name);
     const encoded = encodeWeight(w, format.storage, floats.get(name)!);
+    refuseOverflow(name, w, encoded);
     tensors.push({ name, shape: w.shape, ...encoded.error });
     last = { name, encoded };
     return encoded;
@@ -124,7 +140,7 @@ async function quantizeOpened(
       [...file.tensors].flatMap(([name, spec]): [string, LazyArray][] =>
         weights.has(name) ? replacing(name, spec) : [[name, { ...spec, load: () => file.read(name) }]],
       ),
-    config: { ...model.config, quantization_config: quantizationConfig(format, ignored) },
+    config: { ...model.config, quantization_config: quantizationConfig(format, [...heads, ...ignored]) },
   });
   const bytesBefore = [...model.specs.values()].reduce((sum, spec) => sum + byteLength(spec), 0);
   return { ...written, tensors, bytesBefore, ignored };
@@ -134,16 +150,20 @@ async function quantizeOpened(
 function chooseWeights(
   { path, specs, config }: ModelFiles,
   patterns: readonly string[],
-): { readonly weights: ReadonlyMap<string, Spec>; readonly ignored: readonly string[] } {
+): {
+  readonly weights: ReadonlyMap<string, Spec>;
+  readonly ignored: readonly string[];
+  /** Linear layers of the model's end. */
+  readonly heads: readonly string[];
+} {
   const quantized = [...specs.keys()].find((name) => /\.(weight_packed|weight_scale(_\w+)?)$/.test(name));
   if (quantized !== undefined || config.quantization_config != null) {
     const why = quantized === undefined ? "config.json has a quantization_config" : `it has "${quantized}"`;
     throw new UserError("E_QUANTIZED", `${path} is quantized already (${why}): to=bf16 makes plain weights of it`);
   }
-  const linear = [...specs].filter(
-    ([name, { shape }]) =>
-      name.endsWith(".weight") && shape.length === 2 && !neverQuantized.test(lastPart(moduleOf(name))),
-  );
+  const matrices = [...specs].filter(([name, { shape }]) => name.endsWith(".weight") && shape.length === 2);
+  const headNames = matrices.map(([name]) => moduleOf(name)).filter((module) => heads.test(module));
+  const linear = matrices.filter(([name]) => !headNames.includes(moduleOf(name)) && !isTable(moduleOf(name)));
   const modules = linear.map(([name]) => moduleOf(name));
   for (const pattern of patterns) {
     if (modules.some((module) => namePattern(pattern).test(module))) continue;
@@ -154,24 +174,34 @@ function chooseWeights(
     );
   }
   const isIgnored = (module: string) =>
-    routers.test(lastPart(module)) || patterns.some((pattern) => namePattern(pattern).test(module));
+    routers.test(module) || patterns.some((pattern) => namePattern(pattern).test(module));
   const weights = new Map(linear.filter(([name]) => !isIgnored(moduleOf(name))));
   if (weights.size === 0) {
     throw new UserError("E_CHECKPOINT", `${path} has no weights to quantize among its ${specs.size} tensors`);
   }
-  return { weights, ignored: modules.filter(isIgnored) };
+  return { weights, ignored: modules.filter(isIgnored), heads: headNames };
 }
 
 /** @throws UserError naming every weight that the format can't hold */
-function checkWeights(weights: ReadonlyMap<string, Spec>, { storage }: WeightFormat): void {
+function checkWeights({ specs }: ModelFiles, weights: ReadonlyMap<string, Spec>, format: WeightFormat): void {
+  const { storage } = format;
   const mistakes = [...weights].flatMap(([name, spec]) => {
+    if (sizeOf(spec.shape) === 0) {
+      const fix = `leave it as it is with ignore=${moduleOf(name)}`;
+      return new UserError("E_CHECKPOINT", `"${name}" is ${showSpec(spec)}, which has no values; ${fix}`);
+    }
     if (!quantizableDTypes.includes(spec.dtype)) {
       const known = quantizableDTypes.join(", ");
       return new UserError("E_CHECKPOINT", `"${name}" is ${showSpec(spec)}; weights must be one of ${known}`);
     }
     const inner = spec.shape[1]!;
     const multiple = storage.scale === "float" ? 1 : storage.group;
-    if (inner % multiple === 0) return [];
+    if (inner % multiple === 0) {
+      const parts = [...weightTensors(format, spec).keys()].map((part) => `${moduleOf(name)}.${part}`);
+      const taken = parts.find((part) => part !== name && specs.has(part));
+      if (taken === undefined) return [];
+      return new UserError("E_CHECKPOINT", `"${taken}" is there already, of another quantization: remove it first`);
+    }
     return new UserError(
       "E_GROUP",
       `"${name}" is ${showSpec(spec)}: dim 1 (in) of ${inner} must be a multiple of ${multiple}; leave it as it is with ignore=${moduleOf(name)}`,
@@ -183,19 +213,40 @@ function checkWeights(weights: ReadonlyMap<string, Spec>, { storage }: WeightFor
 /** The largest magnitude of a module's inputs, where the format needs one. @throws UserError where it isn't known */
 function inputsOf(
   weights: ReadonlyMap<string, Spec>,
-  { fixedInputs }: WeightFormat,
+  format: WeightFormat,
   given: QuantizeModelOptions["inputAmax"],
 ): (module: string) => number | undefined {
-  if (!fixedInputs || typeof given !== "object") return () => (fixedInputs ? (given as number) : undefined);
+  if (!format.fixedInputs) return () => undefined;
+  const amaxOf = (module: string): number => (typeof given === "object" ? given[module]! : given!);
   const modules = [...weights.keys()].map(moduleOf);
-  const missing = modules.filter((module) => !Object.hasOwn(given, module));
+  const missing = modules.filter(
+    (module) => given === undefined || (typeof given === "object" && !Object.hasOwn(given, module)),
+  );
   if (missing.length > 0) {
     throw new UserError(
       "E_INPUT_AMAX",
       `input_amax has nothing for ${missing.length} of ${modules.length} modules, the first is "${missing[0]}"`,
     );
   }
-  return (module) => given[module];
+  const mistakes = [...weights].flatMap(([name, { dtype }]) => {
+    const amax = amaxOf(moduleOf(name));
+    const fault = inputScaleFault(format, amax, dtype);
+    if (fault === undefined) return [];
+    const stored = `its scale would be stored as ${fault}`;
+    return new UserError("E_INPUT_AMAX", `input_amax=${amax} can't be that of "${moduleOf(name)}": ${stored}`);
+  });
+  refuseMistakes(mistakes.slice(0, typeof given === "object" ? 20 : 1), "magnitudes have no scale");
+  return amaxOf;
+}
+
+/** @throws UserError where decoding would give infinities, in the weight's dtype or in BF16 */
+function refuseOverflow(name: string, { dtype }: HostArray, { largestDecoded }: EncodedWeight): void {
+  const beyond = (["float32", dtype, "bfloat16"] as const).find((to) => !Number.isFinite(rounder(to)(largestDecoded)));
+  if (beyond === undefined) return;
+  throw new UserError(
+    "E_NOT_FINITE_WEIGHT",
+    `"${name}": its largest values would decode to infinity in ${beyond}, whose largest number is ${maxFinite(beyond)}; leave it as it is with ignore=${moduleOf(name)}`,
+  );
 }
 
 function refuseNotFinite(name: string, w: HostArray): never {

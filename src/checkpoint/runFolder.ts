@@ -114,7 +114,7 @@ export function writing<T>(path: string, action: () => T): T {
 /** What the system says against writing a path, as a sentence; any other error as it is. */
 export function notWritable(path: string, cause: unknown): unknown {
   if (cause instanceof HalfbyteError || !(cause instanceof Error && "syscall" in cause)) return cause;
-  return new HalfbyteError("E_WRITE", `${path}: can't be written (${reasonOf(cause)})`, { cause });
+  return new HalfbyteError("E_WRITE", `${path === "" ? '""' : path}: can't be written (${reasonOf(cause)})`, { cause });
 }
 
 const reasons: Readonly<Record<string, string>> = {
@@ -125,6 +125,11 @@ const reasons: Readonly<Record<string, string>> = {
   EPERM: "not permitted",
   EROFS: "the file system is read-only",
   ENOTDIR: "a part of the path is a file",
+  EEXIST: "a part of the path is a file",
+  ENOENT: "there is no such file or folder",
+  EISDIR: "it is a folder",
+  ENAMETOOLONG: "the name is too long",
+  ELOOP: "its links lead in a circle",
 };
 
 export function reasonOf(error: unknown): string {

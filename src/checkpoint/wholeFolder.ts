@@ -21,7 +21,7 @@ const manifestSchema = z.object({
 export type FileRecord = z.infer<typeof manifestSchema>["files"][string];
 
 const temporaryName = (folder: string) => join(dirname(folder), `.${basename(folder)}.tmp-${process.pid}`);
-const temporaryPattern = /^\..+\.(tmp|old)-(\d+)$/;
+const temporaryPattern = /^\.(.+)\.(tmp|old)-(\d+)$/;
 
 /** `writeFolder` with a manifest: `fill` returns what it wrote. */
 export async function writeWholeFolder(
@@ -142,12 +142,13 @@ async function measure(path: string): Promise<FileRecord> {
   return { bytes, sha256: hash.digest("hex") };
 }
 
-/** Removes what processes that died while writing left in `parent`. */
-export async function removeLeftovers(parent: string): Promise<void> {
+/** Removes what processes that died while writing left in `parent`. @param of only what was to become this folder */
+export async function removeLeftovers(parent: string, of?: string): Promise<void> {
   if (!existsSync(parent)) return;
   for (const name of readdirSync(parent)) {
-    const pid = temporaryPattern.exec(name)?.[2];
-    if (pid === undefined || (Number(pid) !== process.pid && isAlive(Number(pid)))) continue;
+    const [, folder, , pid] = temporaryPattern.exec(name) ?? [];
+    if (pid === undefined || (of !== undefined && folder !== of)) continue;
+    if (Number(pid) !== process.pid && isAlive(Number(pid))) continue;
     await rm(join(parent, name), { recursive: true, force: true });
   }
 }

@@ -1,12 +1,12 @@
 /** Model folders made from others: the same shards with other tensors, and copies of what goes along. */
 import { constants, existsSync, statSync } from "node:fs";
 import { copyFile, readdir } from "node:fs/promises";
-import { basename, extname, join } from "node:path";
+import { basename, dirname, extname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { byteLength, type HostArray } from "../core/index.ts";
 import { indexName, type ModelFiles, readIndex } from "./modelFiles.ts";
 import { type LazyArray, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
-import { writeFolder, writeJson } from "./wholeFolder.ts";
+import { removeLeftovers, writeFolder, writeJson } from "./wholeFolder.ts";
 
 export interface ModelToWrite {
   /** What becomes of each file of the source. */
@@ -37,7 +37,8 @@ export async function writeModelFiles(source: ModelFiles, output: string, model:
   const fromFolder = statSync(source.path).isDirectory();
   const sharded = fromFolder && existsSync(join(source.path, indexName));
   let bytes = 0;
-  let copied: string[] = [];
+  const copied = fromFolder ? await othersOf(source.path, model.without ?? []) : [];
+  await removeLeftovers(dirname(output), basename(output));
   await writeFolder(output, async (folder) => {
     const weight_map: Record<string, string> = {};
     let total_size = 0;
@@ -56,7 +57,9 @@ export async function writeModelFiles(source: ModelFiles, output: string, model:
       await writeJson(join(folder, indexName), { metadata, weight_map });
     }
     if (Object.keys(model.config).length > 0) await writeJson(join(folder, "config.json"), model.config);
-    if (fromFolder) copied = await copyOthers(source.path, folder, model.without ?? []);
+    for (const name of copied) {
+      await copyFile(join(source.path, name), join(folder, name), constants.COPYFILE_FICLONE);
+    }
   });
   return { bytes, copied };
 }
@@ -67,13 +70,18 @@ export function refuseExisting(output: string): void {
   throw new UserError("E_OUTPUT", `output=${output} exists already: choose another name, or remove it first`);
 }
 
-async function copyOthers(from: string, to: string, without: readonly string[]): Promise<string[]> {
+/** Names of the files that go along. @throws UserError where one is a link to nothing */
+async function othersOf(folder: string, without: readonly string[]): Promise<string[]> {
   const skipped = new Set(["config.json", indexName, ...without]);
-  const names = (await readdir(from, { withFileTypes: true }))
-    .filter((entry) => entry.isFile() || (entry.isSymbolicLink() && statSync(join(from, entry.name)).isFile()))
+  return (await readdir(folder, { withFileTypes: true }))
+    .filter(({ name }) => !skipped.has(name) && ![".safetensors", ...otherWeights].includes(extname(name)))
+    .filter((entry) => entry.isFile() || (entry.isSymbolicLink() && leadsToFile(join(folder, entry.name))))
     .map(({ name }) => name)
-    .filter((name) => !skipped.has(name) && ![".safetensors", ...otherWeights].includes(extname(name)))
     .sort();
-  for (const name of names) await copyFile(join(from, name), join(to, name), constants.COPYFILE_FICLONE);
-  return names;
+}
+
+function leadsToFile(link: string): boolean {
+  const target = statSync(link, { throwIfNoEntry: false });
+  if (target !== undefined) return target.isFile();
+  throw new UserError("E_CHECKPOINT", `${link} is a link to nothing: restore what it leads to, or remove it`);
 }

@@ -52,7 +52,11 @@ const configSchema = z.object({
   attention_bias: z.literal(false).default(false),
   mlp_bias: z.literal(false).default(false),
   partial_rotary_factor: z.literal(1).optional(),
-  quantization_config: z.null().optional(),
+  quantization_config: z
+    .null({
+      error: "the weights are quantized; `halfbyte quantize FOLDER to=bf16 output=PLAIN` makes plain ones to load",
+    })
+    .optional(),
 });
 
 /**

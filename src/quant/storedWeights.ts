@@ -26,6 +26,8 @@ export interface EncodedWeight {
   readonly codes: Uint8Array;
   /** One byte for each group of a row; empty where scales are floats. */
   readonly scales: Uint8Array;
+  /** Of what codes decode to in float32; infinite where a code times its scale is beyond it. */
+  readonly largestDecoded: number;
   readonly error: QuantizationError;
 }
 
@@ -170,7 +172,7 @@ export function encodeWeight(w: HostArray, storage: WeightStorage, floats: Float
   const values = valuesOf[element];
   const table = codesOfBfloat16(element);
   const narrow = storage.scale !== "float" ? toOddBfloat16 : narrowing(w.dtype);
-  let [squaredError, squares, maxAbsError, saturated, underflows, zeroBlocks] = [0, 0, 0, 0, 0, 0];
+  let [squaredError, squares, maxAbsError, saturated, underflows, zeroBlocks, largestDecoded] = [0, 0, 0, 0, 0, 0, 0];
   const quotients = new Float32Array(width);
   const quotientBits = new Uint32Array(quotients.buffer);
   for (let r = 0; r < out; r++) {
@@ -201,7 +203,10 @@ export function encodeWeight(w: HostArray, storage: WeightStorage, floats: Float
         const code = table[narrow(quotientBits[i - begin]!)]!;
         codes[r * inner + i] = code;
         const value = values[code]!;
-        const error = Math.abs(v - fround(value * divisor));
+        const decoded = fround(value * divisor);
+        if (decoded > largestDecoded) largestDecoded = decoded;
+        else if (-decoded > largestDecoded) largestDecoded = -decoded;
+        const error = Math.abs(v - decoded);
         squaredError += error * error;
         squares += v * v;
         if (error > maxAbsError) maxAbsError = error;
@@ -219,6 +224,7 @@ export function encodeWeight(w: HostArray, storage: WeightStorage, floats: Float
   return {
     codes: element === "e2m1" ? packNibbles(codes) : codes,
     scales,
+    largestDecoded,
     error: { elements: codes.length, squaredError, squares, maxAbsError, saturated, underflows, blocks, zeroBlocks },
   };
 }

@@ -1,7 +1,16 @@
 /** Models quantized for inference and back: golden's bits, the other layouts, what is refused before anything is written. */
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { type WeightFormatName, weightFormats } from "../../src/checkpoint/compressedTensors.ts";
 import { decompressModel } from "../../src/checkpoint/decompressModel.ts";
@@ -184,6 +193,76 @@ describe("quantizeModel", () => {
     await expect(quantize(await fileOf([["a.weight", fine]]), "mxfp4", output)).rejects.toThrow(/exists already/);
   });
 
+  it("leaves embeddings and heads alone, whatever their family calls them", async () => {
+    const linear = ["gpt_neox.layers.0.attention.dense", "model.layers.0.mlp.shared_expert.up_proj", "score"];
+    const tables = [
+      "gpt_neox.embed_in",
+      "shared",
+      "encoder.block.0.layer.0.SelfAttention.relative_attention_bias",
+      "model.decoder.embed_positions",
+      "bert.embeddings.token_type_embeddings",
+      "transformer.word_embeddings",
+      "transformer.wte",
+      "backbone.embeddings",
+      "decoder.embed_tokens.3",
+    ];
+    const ends = ["embed_out", "lm_heads.1", "cls.predictions.decoder", "output", "transformer.output_layer"];
+    const choosers = ["model.layers.0.mlp.shared_expert_gate", "ffn.router.layer"];
+    const source = await fileOf(
+      [...linear, ...tables, ...ends, ...choosers].map((module) => [`${module}.weight`, ones] as const),
+    );
+    const { tensors, output } = await quantize(source, "mxfp4");
+    expect(tensors.map(({ name }) => name).sort()).toEqual(linear.map((module) => `${module}.weight`).sort());
+    const { ignore } = readJson(output, "config.json").quantization_config;
+    expect(ignore.toSorted()).toEqual(["lm_head", ...ends, ...choosers].sort());
+  });
+
+  it("refuses weights that would decode to infinity, and magnitudes whose scale can't be stored", async () => {
+    const full = (value: number, dtype: "float32" | "float16" | "bfloat16" = "float32"): Promise<string> => {
+      const data = encodeArray(dtype, new Float32Array(64).fill(value));
+      return fileOf([["layers.0.weight", hostArray([2, 32], dtype, data)]]);
+    };
+    const most = await full(3.4028234663852886e38);
+    await expect(quantize(most, "nvfp4a16")).rejects.toThrow(
+      /"layers.0.weight": its largest values would decode to infinity in .*ignore=layers.0$/,
+    );
+    const { tensors } = await quantize(most, "mxfp4");
+    expect(tensors[0]!.maxAbsError).toBeLessThan(1e38);
+
+    const amax = async (value: number, name: WeightFormatName, dtype: "float16" | "bfloat16") =>
+      quantizeModel(await full(1, dtype), fresh(), { format: weightFormats[name], inputAmax: value });
+    const refused = /input_amax=.* can't be that of "layers.0": its scale would be stored as/;
+    await expect(amax(1e300, "fp8", "bfloat16")).rejects.toThrow(refused);
+    await expect(amax(1e30, "fp8", "float16")).rejects.toThrow(refused);
+    await expect(amax(1e-9, "fp8", "float16")).rejects.toThrow(refused);
+    await expect(amax(1e-300, "nvfp4", "bfloat16")).rejects.toThrow(refused);
+    await expect(amax(1e300, "nvfp4", "bfloat16")).rejects.toThrow(refused);
+    await amax(1e30, "fp8", "bfloat16");
+    await amax(1e-30, "nvfp4", "bfloat16");
+  });
+
+  it("refuses what is left of another quantization, and weights without values", async () => {
+    const scale: [string, HostArray] = ["layers.0.input_scale", hostArray([1], "float32", Float32Array.of(1))];
+    const left = await fileOf([["layers.0.weight", ones], scale]);
+    await expect(quantize(left, "fp8")).rejects.toThrow(/"layers.0.input_scale" is there already/);
+    const empty = await fileOf([["a.weight", hostArray([0, 32], "bfloat16", new Uint16Array(0))]]);
+    await expect(quantize(empty, "mxfp4")).rejects.toThrow(/"a.weight" is bfloat16\[0,32\], which has no values/);
+  });
+
+  it("refuses links to nothing before it writes, and removes what a killed run left of the same output", async () => {
+    const source = await sharded();
+    symlinkSync(join(source, "gone"), join(source, "vocab.json"));
+    const output = fresh();
+    const dead = join(scratch, `.${basename(output)}.tmp-999999999`);
+    const other = join(scratch, ".mine.tmp-999999999");
+    for (const folder of [dead, other]) mkdirSync(folder);
+    await expect(quantize(source, "mxfp4", output)).rejects.toThrow(/vocab.json is a link to nothing/);
+    rmSync(join(source, "vocab.json"));
+    await quantize(source, "mxfp4", output);
+    expect([existsSync(dead), existsSync(other)]).toEqual([false, true]);
+    rmSync(other, { recursive: true });
+  });
+
   it("refuses an index that names what is not there", async () => {
     const source = await sharded();
     const index = readJson(source, "model.safetensors.index.json");
@@ -279,6 +358,34 @@ describe("decompressModel", () => {
     const found = (await tensorsOf(output)).get("score.weight")!;
     const decoded = decodeArray("bfloat16", found.data) as Float32Array;
     expect(Math.max(...values.map((value, i) => Math.abs(decoded[i]! / value - 1)))).toBeLessThan(0.07);
+  });
+
+  it("makes the whole model bfloat16 where config.json said float16", async () => {
+    const source = fresh();
+    mkdirSync(source);
+    const half = hostArray([2, 32], "float16", encodeArray("float16", new Float32Array(64).fill(1.5)));
+    await writeSafetensors(join(source, "model.safetensors"), [
+      ["a.weight", half],
+      ["model.embed_tokens.weight", half],
+      ["model.norm.weight", hostArray([1], "float32", Float32Array.of(1))],
+    ]);
+    writeFileSync(
+      join(source, "config.json"),
+      JSON.stringify({ torch_dtype: "float16", text_config: { dtype: "float16", other: [1] } }),
+    );
+    const { output } = await quantize(source, "mxfp8");
+    expect(readJson(output, "config.json").torch_dtype).toBe("float16");
+    const back = fresh();
+    await decompressModel(output, back);
+    const found = await tensorsOf(back);
+    const wanted = hostArray([2, 32], "bfloat16", new Uint16Array(64).fill(0x3fc0));
+    expect(found.get("model.embed_tokens.weight")).toEqual(wanted);
+    expect(found.get("a.weight")).toEqual(wanted);
+    expect(found.get("model.norm.weight")!.dtype).toBe("float32");
+    expect(readJson(back, "config.json")).toEqual({
+      torch_dtype: "bfloat16",
+      text_config: { dtype: "bfloat16", other: [1] },
+    });
   });
 
   it("refuses what it would decode wrongly", async () => {
