@@ -25,7 +25,7 @@ import { precisionLines } from "./precisionSummary.ts";
 import { type RunEvaluation, runEvaluator } from "./runEvaluator.ts";
 import { dataIdentity, doneSoFar, provenanceOf, refuseOtherData } from "./runRecord.ts";
 import { initialState, resumedState, type TrainState } from "./state.ts";
-import { modelOptions, stepOptions } from "./step.ts";
+import { forwardOptions, stepOptions } from "./step.ts";
 import { noTrace, stepTrace } from "./stepTrace.ts";
 import type { StopRequest, StopSignal } from "./stop.ts";
 import { summarise } from "./summary.ts";
@@ -192,7 +192,7 @@ async function emitSample(
 ): Promise<void> {
   const { tokenizer } = data;
   if (tokenizer === undefined) return;
-  const model = modelOptions(plan, phaseAt(plan, done.step).precision);
+  const model = forwardOptions(plan, phaseAt(plan, done.step).precision);
   const text = await writeText({
     ...{ model, state: modelState(state), tokenizer },
     ...{ sequenceLength: plan.sequenceLength, prompt },

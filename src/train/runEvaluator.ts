@@ -7,7 +7,7 @@ import { type Evaluation, type Evaluator, makeEvaluator } from "./evaluate.ts";
 import type { ModelState } from "./modelState.ts";
 import { nameOfPrecision, phaseAt } from "./phases.ts";
 import type { RunPlan } from "./plan.ts";
-import { modelOptions } from "./step.ts";
+import { forwardOptions } from "./step.ts";
 
 /** A validation by the name of the precision it was computed in. */
 export interface NamedEvaluation extends Evaluation {
@@ -36,7 +36,7 @@ export function runEvaluator(plan: RunPlan, client: Client): RunEvaluator {
   const evaluators = new Map<string, Evaluator>();
   const evaluatorOf = (precision: PrecisionPlan) => {
     const key = forwardKey(precision);
-    const evaluator = evaluators.get(key) ?? makeEvaluator(modelOptions(plan, precision), client);
+    const evaluator = evaluators.get(key) ?? makeEvaluator(forwardOptions(plan, precision), client);
     evaluators.set(key, evaluator);
     return evaluator;
   };

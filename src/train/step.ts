@@ -59,8 +59,16 @@ export interface StepResult {
 export type TrainStep = (state: TrainState, batch: StepBatch, scalars: StepScalars) => StepResult;
 
 /** What a plan says about its model, in a precision: that of its first phase, unless another is given. */
-export function modelOptions(plan: RunPlan, { precision }: PrecisionPlan = plan.precision): LlamaOptions {
+function modelOptions(plan: RunPlan, { precision }: PrecisionPlan = plan.precision): LlamaOptions {
   return { config: plan.model, precision, scanLayers: plan.scanLayers ?? false };
+}
+
+/**
+ * The same for a forward pass alone, as in validation. What a recipe draws in it is drawn as in a step 0, which training does
+ * not have, and so is the same every time.
+ */
+export function forwardOptions(plan: RunPlan, precision: PrecisionPlan): LlamaOptions {
+  return { ...modelOptions(plan, precision), random: { seed: plan.seeds.rounding, step: 0, microBatch: 0 } };
 }
 
 /** What a plan says about its step, in the precision of its first phase. */

@@ -9,8 +9,13 @@ import { tinyKeys } from "./tinyRun.ts";
 const folder = mkdtempSync(join(tmpdir(), "halfbyte-own-recipe-"));
 const file = join(folder, "mine.json");
 const int4 = { element: "int4", block: "1x16", scale: { type: "e4m3", outer: "tensor" } };
+/** Its forward pass draws, in validation too. */
 const recipe = {
-  fprop: "bf16",
+  fprop: {
+    rotation: { size: 16, signs: "fresh" },
+    left: { ...int4, rounding: "nearest" },
+    right: { ...int4, rounding: "nearest" },
+  },
   dgrad: "nvfp4",
   wgrad: {
     rotation: { size: 32, signs: "fresh" },
