@@ -188,8 +188,18 @@ export type { InstallRecord, Plugin } from "./pjrt/plugin.ts";
 export type { PresetName } from "./presets/index.ts";
 export { type Preset, presets, type UserPreset } from "./presets/index.ts";
 export type { BlockSize } from "./quant/blocks.ts";
+export { checkPrecision } from "./quant/checkPrecision.ts";
 export { fromCodes, fromExponents, packPairs, toCodes, toExponents, unpackPairs } from "./quant/codes.ts";
-export type { DelayedScaling, DelayedScalingState, ScaleRule } from "./quant/delayedScaling.ts";
+export {
+  type DelayedScaling,
+  type DelayedScalingState,
+  delayedScalingOf,
+  initialDelayedScaling,
+  nextDelayedScaling,
+  type ScaleRule,
+  type SeenMagnitudes,
+  tapsOfScales,
+} from "./quant/delayedScaling.ts";
 export { type ElementName, e2m1, e4m3, e5m2, type NarrowFormat } from "./quant/formats.ts";
 export type {
   GemmName,
@@ -264,8 +274,12 @@ export {
   ufp4,
 } from "./quant/publishedRecipes.ts";
 export type { PartScales } from "./quant/quantize.ts";
+export { dequantize } from "./quant/quantize.ts";
+export { type RandomPlace, streamAt } from "./quant/random.ts";
+export { recipeNames } from "./quant/recipeNames.ts";
 export { type Fp8DelayedSwitches, fp8DelayedScaling } from "./quant/recipes.ts";
 export type { RotationMatrix } from "./quant/rotation.ts";
+export { rotationMatrix } from "./quant/rotation.ts";
 export type { QuantizationError, WeightStorage } from "./quant/storedWeights.ts";
 export {
   swizzleBytes,

@@ -39,7 +39,10 @@ function hadamardEntries(size: number, sign: (j: number) => number): Float32Arra
 const scaleOf = (size: number): number | undefined =>
   Number.isInteger(Math.log2(size) / 2) ? undefined : Math.fround(1 / Math.sqrt(size));
 
-/** @param stream draws fresh signs, the same for the two operands of a GEMM; needed for them alone */
+/**
+ * The transform that a description means.
+ * @param stream draws fresh signs, the same for the two operands of a GEMM; needed for them alone. @throws ShapeError without
+ */
 export function rotationMatrix({ size, signs }: Rotation, stream?: DrawStream): RotationMatrix {
   const sign = signs === "fixed" ? (j: number) => fixedSigns[j % fixedSigns.length]! : () => 1;
   const entries = constant(hostArray([size, size], "float32", hadamardEntries(size, sign)));
