@@ -128,7 +128,8 @@ export type RoundedOperand = NarrowElements & {
 export interface EdenOperand<B extends RowBlock = RowBlock> extends NarrowElements {
   readonly rounding: "eden";
   readonly block: B;
-  readonly scale: E4m3Scale & { readonly fourOverSix?: never };
+  /** With a bound of its own, that leaves room for what block scales are multiplied by. */
+  readonly scale: E4m3Scale & { readonly bound: number; readonly fourOverSix?: never };
 }
 
 /** An operand rounded to 4 or 8 bits. */
@@ -157,8 +158,11 @@ export interface FreshRotation<Size extends RotationSize = RotationSize> {
 /** A random Hadamard transform along the contracting dim: groups of `size`, each multiplied by diag(signs)·H/√size. */
 export type Rotation = FixedRotation | FreshRotation;
 
-/** An operand that may be rotated. */
-export type RotatableOperand = RoundedOperand & { readonly block: RowBlock | "row" | "tensor" };
+/** An operand that may be rotated; a delayed scale is of the tensor as it is. */
+export type RotatableOperand = RoundedOperand & {
+  readonly block: RowBlock | "row" | "tensor";
+  readonly scale: E4m3Scale | E8m0Scale | SpreadScale | Fp32Scale;
+};
 
 /** The sizes of rotations whose groups are whole blocks. */
 export interface SizesOf {

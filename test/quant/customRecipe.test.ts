@@ -75,6 +75,9 @@ describe("a recipe as JSON", () => {
 const { fprop, dgrad, wgrad } = nvfp4();
 const tile = { ...int4, block: "16x16" } as const;
 const turned = { size: 16, signs: "fixed" } as const;
+const eden = { ...int4, rounding: "eden" } as const;
+const history = { type: "delayed", historyLength: 16, algorithm: "max", margin: 0 } as const;
+const delayed = { element: "e4m3", block: "tensor", rounding: "nearest", scale: history } as const;
 const impossible: readonly LinearPrecision[] = [
   // @ts-expect-error: a rotated tile
   { dgrad, wgrad, fprop: { rotation: turned, left: tile, right: int4 } },
@@ -83,7 +86,11 @@ const impossible: readonly LinearPrecision[] = [
   // @ts-expect-error: EDEN without a rotation
   { dgrad, wgrad, fprop: { rotation: "none", left: { ...int4, rounding: "eden" }, right: int4 } },
   // @ts-expect-error: EDEN under signs that never change
-  { dgrad, wgrad, fprop: { rotation: turned, left: { ...int4, rounding: "eden" }, right: int4 } },
+  { dgrad, wgrad, fprop: { rotation: turned, left: { ...eden, scale: { ...eden.scale, bound: 256 } }, right: int4 } },
+  // @ts-expect-error: EDEN without room for its corrections
+  { dgrad, wgrad, fprop: { rotation: { size: 32, signs: "fresh" }, left: eden, right: int4 } },
+  // @ts-expect-error: a delayed scale of a rotated tensor
+  { dgrad, wgrad, fprop: { rotation: turned, left: delayed, right: int4 } },
   // @ts-expect-error: a tensor has no E4M3 scale of its own
   { dgrad, wgrad, fprop: { rotation: "none", left: { ...int4, block: "tensor" }, right: int4 } },
   // @ts-expect-error: tiles have one float32 scale for the tensor
