@@ -6,7 +6,7 @@ export { type WeightFormatName, weightFormats } from "./compressedTensors.ts";
 export { decompressModel } from "./decompressModel.ts";
 export { type HfLlama, loadHfLlama } from "./hfLlama.ts";
 export { loadParameters, type StartingParameters } from "./loadParameters.ts";
-export { readJson } from "./modelFiles.ts";
+export { hasModelFiles, openModelFiles, readJson } from "./modelFiles.ts";
 export { quantizeModel, type TensorError } from "./quantizeModel.ts";
 export {
   lockRun,

@@ -38,6 +38,7 @@ export async function openModelFiles(path: string): Promise<ModelFiles> {
   };
   try {
     const folder = stat.isDirectory();
+    if (folder && !hasModelFiles(path)) throw noModel(path);
     const index = folder ? readIndex(path) : undefined;
     const names = folder ? weightFiles(index) : [""];
     for (const name of names) files.push(await openSafetensors(join(path, name)));
@@ -55,6 +56,21 @@ export async function openModelFiles(path: string): Promise<ModelFiles> {
     await close();
     throw error;
   }
+}
+
+/** Whether a folder holds a model as Hugging Face keeps it. */
+export const hasModelFiles = (folder: string): boolean =>
+  ["model.safetensors", indexName].some((name) => existsSync(join(folder, name)));
+
+/** Of a folder without: where its weights may be instead, if it is one of Halfbyte's. */
+function noModel(folder: string): UserError {
+  const own = "params.safetensors";
+  const fix = existsSync(join(folder, own))
+    ? `; it is a checkpoint: give its weights, ${join(folder, own)}`
+    : existsSync(join(folder, "checkpoints"))
+      ? `; it is a run: give the weights of one of its checkpoints, ${join(folder, "checkpoints", "STEP", own)}`
+      : "";
+  return new UserError("E_CHECKPOINT", `${folder}: no such file as model.safetensors or ${indexName}${fix}`);
 }
 
 type Index = z.infer<typeof indexSchema>;

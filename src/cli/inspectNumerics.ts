@@ -5,7 +5,7 @@ import { writing } from "../checkpoint/index.ts";
 import { precisionPlan } from "../config/index.ts";
 import { decodeArray } from "../core/codecs.ts";
 import { type HostArray, interpret, type Tensor } from "../core/index.ts";
-import { shownNumber, terminalAbilities } from "../metrics/index.ts";
+import { notFiniteAsText, shownNumber, terminalAbilities } from "../metrics/index.ts";
 import {
   type BlockDetail,
   blockDetail,
@@ -15,6 +15,7 @@ import {
   formats,
   type GemmName,
   gemmNames,
+  isDelayed,
   type LinearTensor,
   linearTensors,
   type OperandPlace,
@@ -22,15 +23,18 @@ import {
   type QuantizedValues,
   quantizedTensors,
   snrOf,
+  switchKeys,
   tensorAt,
 } from "../quant/index.ts";
 import { parseArguments } from "./arguments.ts";
 import { blockPicture, blockSvg } from "./blockPicture.ts";
 import type { Command } from "./command.ts";
-import { inspectedTensor, sourceKeys } from "./inspectedTensor.ts";
+import { inspectedTensor, noEffect, sourceKeys } from "./inspectedTensor.ts";
 import { configOf } from "./settings.ts";
 
-const ownKeys = [...sourceKeys, "gemm", "operand", "block", "svg"] as const;
+const ownKeys = [...sourceKeys, "gemm", "operand", "block", "scale", "svg"] as const;
+/** The keys of a configuration that a block depends on. */
+const precisionKeys: readonly string[] = ["config", "quantization", "rounding_seed", ...switchKeys];
 const shownElements = 32;
 
 export const command: Command = {
@@ -39,12 +43,14 @@ export const command: Command = {
 Shows what a recipe makes of one block of a matrix: the scale and what it comes from, and for each element its value, what is
 rounded, the code, what it decodes to and the error; as numbers and on a number line.
 
-  FILE tensor=NAME   a weight of a .safetensors file, a checkpoint, a run (its newest checkpoint) or a model's folder
+  FILE tensor=NAME   a weight of a .safetensors file, a checkpoint, a run (its newest checkpoint) or a model's folder,
+                     with shards too
   values=0.1,2,-3    numbers of your own
   synthetic=…        normal, or outlier (default): normal values with one of 50; with rows=, columns= (64), seed= (0)
   quantization=…     the recipe (default nvfp4), and its switches: rht=, stochastic_rounding=, scale_gain=, …
   gemm=…             which GEMM reads it: fprop (default), dgrad or wgrad
   operand=…          as what: x (the layer's input), w (its weight; default for a FILE) or dy (the result's gradient)
+  scale=S            with delayed scaling the scale in force, which comes from the steps before (default 1, as in the first)
   block=ROW,COLUMN   which block (default 0,0)
   rounding_seed=N    decides the draws of stochastic rounding
   svg=FILE           writes the picture as an SVG file
@@ -62,12 +68,16 @@ Example: halfbyte inspect numerics values=0.1,2,-3,0.7,1.1,-0.2,5,0.01 quantizat
       { dataset_type: "synthetic", quantization: "nvfp4", ...keys },
       { draft: true },
     );
+    const idle = Object.keys(keys).find((key) => !precisionKeys.includes(key));
+    if (idle !== undefined)
+      throw noEffect(idle, "one matrix is looked at; what decides are quantization, its switches and rounding_seed");
     const { recipe } = precisionPlan(config);
     const { gemm, tensor } = placeOf(own, words.length > 0);
     const operand = tensorAt[gemm].left === tensor ? "left" : "right";
     const spec = recipe.precision[gemm][operand];
     if (spec.element === "plain")
       throw new UserError("E_NUMERICS", `${recipe.name} does not quantize ${tensor} in ${gemm}`);
+    const scaleInForce = scaleOf(own.scale, spec, recipe.name);
     const random = { seed: config.run.roundingSeed, step: 1, microBatch: 0 };
     const place: OperandPlace = {
       site: { module: "mlp.up", layer: 0, precision: recipe.precision, random },
@@ -77,7 +87,7 @@ Example: halfbyte inspect numerics values=0.1,2,-3,0.7,1.1,-0.2,5,0.01 quantizat
     const { axis, block } = blocksAt(spec, place);
     const width = block.rows > 1 && block.columns > 1 ? block.columns : axis === "row" ? Number.POSITIVE_INFINITY : 1;
     const { matrix, from } = await inspectedTensor(words[0], own, width);
-    const values = quantizedValues(matrix, spec, place);
+    const values = quantizedValues(matrix, spec, place, scaleInForce);
     const detail = blockDetail(values, spec, { ...blockPlace(own.block, values, axis), axis });
     const tensorSnrDb = snrOf(values.source, values.decoded);
     const shown: Shown = {
@@ -87,6 +97,7 @@ Example: halfbyte inspect numerics values=0.1,2,-3,0.7,1.1,-0.2,5,0.01 quantizat
       from,
       axis,
       tensorSnrDb,
+      scaleInForce: isDelayed(spec) ? scaleInForce : undefined,
       what: `${recipe.name}, ${tensor} in ${gemm}: ${describeGemm(recipe.precision[gemm])}`,
       isRotated: recipe.precision[gemm].rotation !== "none",
       values,
@@ -98,7 +109,21 @@ Example: halfbyte inspect numerics values=0.1,2,-3,0.7,1.1,-0.2,5,0.01 quantizat
     };
     if (own.svg !== undefined) writing(own.svg, () => writeFileSync(own.svg!, blockSvg(picture)));
     const text = flags.has("json")
-      ? `${JSON.stringify({ recipe: recipe.name, gemm, tensor, operand: spec, from, shape: matrix.shape, tensorSnrDb: jsonNumber(tensorSnrDb), ...detail, snrDb: jsonNumber(detail.snrDb) }, null, 2)}\n`
+      ? `${JSON.stringify(
+          {
+            recipe: recipe.name,
+            gemm,
+            tensor,
+            operand: spec,
+            from,
+            shape: matrix.shape,
+            ...(isDelayed(spec) && { scaleInForce }),
+            tensorSnrDb,
+            ...detail,
+          },
+          notFiniteAsText,
+          2,
+        )}\n`
       : [
           ...asText(shown),
           "",
@@ -120,10 +145,12 @@ interface Shown {
   readonly values: QuantizedValues;
   readonly axis: "row" | "col";
   readonly tensorSnrDb: number;
+  /** Of delayed scaling. */
+  readonly scaleInForce: number | undefined;
   readonly isRotated: boolean;
 }
 
-function asText({ what, from, detail, spec, matrix, values, tensorSnrDb, isRotated }: Shown): string[] {
+function asText({ what, from, detail, spec, matrix, values, tensorSnrDb, scaleInForce, isRotated }: Shown): string[] {
   const { size, elements } = detail;
   const last = elements.at(-1)!;
   const before = decodeArray(matrix.dtype, matrix.data);
@@ -160,6 +187,12 @@ function asText({ what, from, detail, spec, matrix, values, tensorSnrDb, isRotat
   return [
     what,
     `matrix [${matrix.shape.join(", ")}] bfloat16, ${from}`,
+    ...notFiniteNote(before),
+    ...(scaleInForce === undefined
+      ? []
+      : [
+          `delayed scaling: the scale in force is ${exact(scaleInForce)}${scaleInForce === 1 ? ", as in a first step" : ""}; scale= sets another`,
+        ]),
     ...(isRotated
       ? [`rotated first, in groups along ${size.rows > 1 ? "columns" : "rows"}: [${values.shape.join(", ")}]`]
       : []),
@@ -183,7 +216,10 @@ function asText({ what, from, detail, spec, matrix, values, tensorSnrDb, isRotat
     ...aligned([head, ...rows]),
     ...(hidden > 0 ? [`… ${hidden} more elements: --json has all`] : []),
     ...(isStochastic ? ["away: the chance of the neighbour farther from 0, which a draw decides"] : []),
-    `SNR of the block ${decibel(detail.snrDb)}, of the matrix ${decibel(tensorSnrDb)}`,
+    `SNR of the block ${decibel(
+      detail.snrDb,
+      elements.map(({ value }) => value),
+    )}, of the matrix ${decibel(tensorSnrDb, values.source)}`,
   ];
 }
 
@@ -202,8 +238,22 @@ function placeOf(
   return { gemm: gemm as GemmName, tensor };
 }
 
-function quantizedValues(matrix: HostArray, spec: QuantizedOperand, place: OperandPlace): QuantizedValues {
-  const found = interpret((x: Tensor) => quantizedTensors(x, spec, place), matrix);
+/** The scale in force. @throws UserError */
+function scaleOf(text: string | undefined, spec: QuantizedOperand, recipe: string): number {
+  if (text === undefined) return 1;
+  if (!isDelayed(spec)) throw noEffect("scale", `${recipe} finds this operand's scales in the matrix itself`);
+  const scale = Math.fround(Number(text));
+  if (scale > 0 && Number.isFinite(scale)) return scale;
+  throw new UserError("E_NUMERICS", `scale=${text}: must be a float32 above 0`);
+}
+
+function quantizedValues(
+  matrix: HostArray,
+  spec: QuantizedOperand,
+  place: OperandPlace,
+  scaleInForce: number,
+): QuantizedValues {
+  const found = interpret((x: Tensor) => quantizedTensors(x, spec, place, scaleInForce), matrix);
   const floats = ({ data }: HostArray) => data as Float32Array;
   return {
     shape: found.source.shape as unknown as readonly [number, number],
@@ -226,13 +276,20 @@ function blockPlace(text = "0,0", values: QuantizedValues, axis: "row" | "col"):
 
 const exact = (value: number): string => String(Number(value.toPrecision(6))).replace("-", "−");
 const hex = (code: number, bits: number): string => `0x${code.toString(16).padStart(bits / 4, "0")}`;
-const decibel = (value: number): string =>
-  Number.isNaN(value)
-    ? "none (all zeros)"
-    : Number.isFinite(value)
-      ? `${shownNumber(value)} dB`
-      : "infinite (no error)";
-const jsonNumber = (value: number): number | string => (Number.isFinite(value) ? value : String(value));
+
+/** @param values what the signal is of */
+function decibel(snrDb: number, values: ArrayLike<number>): string {
+  const list = Array.from(values);
+  if (!list.every(Number.isFinite)) return "none (values are not finite)";
+  if (Number.isFinite(snrDb)) return `${shownNumber(snrDb)} dB`;
+  if (snrDb > 0) return "infinite (no error)";
+  return list.every((value) => value === 0) ? "none (all zeros)" : "none (what is decoded is not finite)";
+}
+
+function notFiniteNote(values: ArrayLike<number>): string[] {
+  const bad = Array.from(values).filter((value) => !Number.isFinite(value)).length;
+  return bad === 0 ? [] : [`${bad} of ${values.length} values ${bad === 1 ? "is" : "are"} not finite in bfloat16`];
+}
 
 function aligned(rows: readonly (readonly string[])[]): string[] {
   const widths = rows[0]!.map((_, i) => Math.max(...rows.map((row) => row[i]!.length)));

@@ -2,9 +2,10 @@
 import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
-import { newestCheckpoint, openSafetensors } from "../checkpoint/index.ts";
+import { nearest } from "../base/nearest.ts";
+import { hasModelFiles, newestCheckpoint, openModelFiles } from "../checkpoint/index.ts";
 import { decodeArray, encodeArray } from "../core/codecs.ts";
-import { type HostArray, hostArray, isFloat } from "../core/index.ts";
+import { type HostArray, hostArray, isFloat, showSpec, sizeOf } from "../core/index.ts";
 import { fillNormal } from "../train/state.ts";
 
 /** Keys that say where the matrix comes from. */
@@ -30,46 +31,59 @@ export async function inspectedTensor(
   if (given.length > 1) {
     throw new UserError("E_NUMERICS", `${given.map(([name]) => name).join(" and ")} are two sources: keep one`);
   }
+  const idle = (["rows", "columns", "seed"] as const).find((key) => settings[key] !== undefined);
+  if (idle !== undefined && (path !== undefined || values !== undefined))
+    throw noEffect(
+      idle,
+      `it is of synthetic=, and the matrix is ${values === undefined ? "a file's" : "that of values="}`,
+    );
   if (path !== undefined) return ofFile(path, tensor);
   if (tensor !== undefined)
     throw new UserError("E_NUMERICS", `tensor=${tensor} needs a file, a checkpoint or a run's folder before it`);
   return values !== undefined ? ofList(values, width) : ofNormal(settings);
 }
 
-async function ofFile(path: string, name: string | undefined): Promise<InspectedTensor> {
-  const file = await openSafetensors(await fileOf(path));
+export const noEffect = (key: string, why: string): UserError =>
+  new UserError("E_NO_EFFECT", `${key} has no effect: ${why}; leave it out`);
+
+async function ofFile(given: string, name: string | undefined): Promise<InspectedTensor> {
+  const model = await openModelFiles(await weightsAt(given));
+  const { path, specs } = model;
   try {
-    const matrices = [...file.tensors]
-      .filter(([, { shape, dtype }]) => shape.length === 2 && isFloat(dtype))
-      .map(([name]) => name);
+    const matrices = [...specs].filter(([, { shape, dtype }]) => shape.length === 2 && isFloat(dtype)).map(([n]) => n);
     if (name === undefined) {
       const list = matrices.slice(0, 12).join(", ");
       throw new UserError(
         "E_NUMERICS",
-        `tensor=… is missing; ${file.path} has ${list}${matrices.length > 12 ? `, … (${matrices.length} matrices)` : ""}`,
+        `tensor=… is missing; ${path} has ${list}${matrices.length > 12 ? `, … (${matrices.length} matrices)` : ""}`,
       );
     }
-    const array = await file.read(name);
-    if (!matrices.includes(name))
+    const spec = specs.get(name);
+    if (spec === undefined) {
+      const near = nearest(name, specs.keys());
+      const fix = near === undefined ? "" : `. Did you mean "${near}"?`;
+      throw new UserError("E_NUMERICS", `${path} has no tensor "${name}" among ${specs.size}${fix}`);
+    }
+    if (!matrices.includes(name) || sizeOf(spec.shape) === 0)
       throw new UserError(
         "E_NUMERICS",
-        `tensor=${name} is ${array.dtype}[${array.shape}]; blocks are of a matrix of floats`,
+        `tensor=${name} is ${showSpec(spec)}; blocks are of a matrix of floats with values`,
       );
-    return { matrix: asBfloat16(array.shape, decodeArray(array.dtype, array.data)), from: `${name} of ${file.path}` };
+    const { shape, dtype, data } = await model.read(name);
+    return { matrix: asBfloat16(shape, decodeArray(dtype, data)), from: `${name} of ${path}` };
   } finally {
-    await file.close();
+    await model.close();
   }
 }
 
-/** The safetensors file at a path: itself, a checkpoint's, that of a run's newest checkpoint, or a folder's one. */
-async function fileOf(path: string): Promise<string> {
+/** What to open at a path: a file, a checkpoint's, that of a run's newest checkpoint, or a model's folder. */
+async function weightsAt(path: string): Promise<string> {
   if (statSync(path, { throwIfNoEntry: false })?.isFile()) return path;
   const checkpoints = join(path, "checkpoints");
   const newest = existsSync(checkpoints) ? await newestCheckpoint(checkpoints, () => {}) : undefined;
-  const found = [newest?.path ?? path, path]
-    .flatMap((folder) => ["params.safetensors", "model.safetensors"].map((file) => join(folder, file)))
-    .find((file) => existsSync(file));
-  if (found !== undefined) return found;
+  const own = [newest?.path ?? path, path].map((folder) => join(folder, "params.safetensors")).find(existsSync);
+  if (own !== undefined) return own;
+  if (hasModelFiles(path)) return path;
   throw new UserError(
     "E_NUMERICS",
     `${path} is no safetensors file, and no folder of a run, a checkpoint or a model with one`,

@@ -9,6 +9,7 @@ import {
   latestByStep,
   type NumericsRecord,
   type NumericsView,
+  notFiniteAsText,
   numericsHeatMap,
   numericsOverTime,
   numericsTable,
@@ -129,6 +130,4 @@ function viewOf({ tensor, statistic = "snr" }: Readonly<Record<string, string>>)
   return { statistic: statisticNames[statistic]!, tensors: tensor === undefined ? allTensors : [tensor as SiteTensor] };
 }
 
-/** JSON has no NaN and no infinities: they are written as strings, as in events.jsonl. */
-const asJson = (value: unknown): string =>
-  JSON.stringify(value, (_, item) => (typeof item === "number" && !Number.isFinite(item) ? String(item) : item), 2);
+const asJson = (value: unknown): string => JSON.stringify(value, notFiniteAsText, 2);

@@ -85,12 +85,14 @@ export type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>
 /** ISO 8601, UTC. */
 export type Timed<E> = E & { readonly time: string };
 
+/** For JSON.stringify: NaN and infinities as strings. */
+export const notFiniteAsText = (_: string, value: unknown): unknown =>
+  typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
+
 /** One line, with its line end. JSON has no NaN and no infinities: they are written as strings. */
 export function eventLine(event: RunEvent, time = new Date()): string {
   const { type, ...rest } = event;
-  const finite = (_: string, value: unknown) =>
-    typeof value === "number" && !Number.isFinite(value) ? String(value) : value;
-  return `${JSON.stringify({ type, time: time.toISOString(), ...rest }, finite)}\n`;
+  return `${JSON.stringify({ type, time: time.toISOString(), ...rest }, notFiniteAsText)}\n`;
 }
 
 const notFinite = new Map([

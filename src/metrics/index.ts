@@ -11,6 +11,7 @@ export {
   type EventsRead,
   eventLine,
   latestByStep,
+  notFiniteAsText,
   parseEventLine,
   type RunEvent,
   readEvents,

@@ -4,12 +4,12 @@
  */
 import { encode } from "../core/codecs.ts";
 import { full, stack, type Tensor } from "../core/index.ts";
-import { type BlockSize, largestMagnitude } from "./blocks.ts";
+import type { BlockSize } from "./blocks.ts";
 import { formats, type NarrowFormat } from "./formats.ts";
 import { type OperandPlace, quantizedAt } from "./operands.ts";
 import { contractedDim, isDelayed, type QuantizedOperand } from "./precision.ts";
 import { amaxOfBlocks, blockSize, dequantize } from "./quantize.ts";
-import { codeRange, outerScale } from "./scales.ts";
+import { codeRange } from "./scales.ts";
 
 /** A quantized matrix on the host; see `Quantized`. */
 export interface QuantizedValues {
@@ -74,9 +74,9 @@ export interface BlockDetail {
   readonly snrDb: number;
 }
 
-/** What `QuantizedValues` hold, as Tensors: x quantized at its place. A delayed scale is what the tensor itself would give. */
-export function quantizedTensors(x: Tensor, operand: QuantizedOperand, place: OperandPlace) {
-  const inForce = isDelayed(operand) ? outerScale(largestMagnitude(x), formats[operand.element].max) : undefined;
+/** What `QuantizedValues` hold, as Tensors: x quantized at its place. @param scaleInForce where it is delayed */
+export function quantizedTensors(x: Tensor, operand: QuantizedOperand, place: OperandPlace, scaleInForce = 1) {
+  const inForce = isDelayed(operand) ? full([], scaleInForce, "float32") : undefined;
   const site = { ...place.site, ...(inForce && { taps: { scales: stack([inForce, inForce, inForce], 0) } }) };
   const quantized = quantizedAt(x, operand, { ...place, site });
   const { source, elements, scales } = quantized;
@@ -251,7 +251,7 @@ function neighbours(scaled: number, format: NarrowFormat, rounding: QuantizedOpe
   return { below, above, ...(rounding.startsWith("stochastic") && { chanceAway: chance }) };
 }
 
-/** Signal to noise in dB; infinite without noise, NaN without signal too. */
+/** Signal to noise in dB; infinite without noise, NaN without signal too and where a value is not finite. */
 export function snrOf(values: ArrayLike<number>, decoded: ArrayLike<number>): number {
   let [signal, noise] = [0, 0];
   for (let i = 0; i < values.length; i++) {

@@ -50,6 +50,7 @@ export {
   type GemmName,
   type GemmSpec,
   gemmNames,
+  isDelayed,
   isQuantized,
   isQuantizedGemm,
   isStochastic,

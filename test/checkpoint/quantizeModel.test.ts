@@ -263,6 +263,14 @@ describe("quantizeModel", () => {
     rmSync(other, { recursive: true });
   });
 
+  it("says where a run's and a checkpoint's weights are", async () => {
+    const folder = fresh();
+    mkdirSync(join(folder, "checkpoints", "step-1"), { recursive: true });
+    await expect(quantize(folder, "mxfp4")).rejects.toThrow(/it is a run: .*STEP\/params.safetensors$/);
+    writeFileSync(join(folder, "params.safetensors"), "");
+    await expect(quantize(folder, "mxfp4")).rejects.toThrow(`give its weights, ${join(folder, "params.safetensors")}`);
+  });
+
   it("refuses an index that names what is not there", async () => {
     const source = await sharded();
     const index = readJson(source, "model.safetensors.index.json");

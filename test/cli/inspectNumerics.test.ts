@@ -1,5 +1,5 @@
 /** `halfbyte inspect numerics`: a block from its values to its codes, as a process; and its numbers against the quantizer's rules. */
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { writeSafetensors } from "../../src/checkpoint/index.ts";
@@ -105,6 +105,54 @@ describe("inspect numerics", () => {
     expect(block.elements).toHaveLength(256);
     expect((await inspect(path)).stderr).toContain("tensor=… is missing");
     expect((await inspect(path, "tensor=mlp.weigth")).stderr).toContain('Did you mean "mlp.weight"?');
+  });
+
+  it("shows delayed scaling as in a first step, or with the scale that is given", async () => {
+    const args = ["values=3,0.3,-600", "quantization=fp8_delayed_scaling", "fp8_margin=3"];
+    const first = await detailOf(...args);
+    expect(first).toMatchObject({ scaleInForce: 1, scale: 1, encodeScale: 1 });
+    expect(first.elements.map(({ decoded }) => decoded)).toEqual([3, 0.3125, -448]);
+    const later = await detailOf(...args, "scale=0.5");
+    expect(later).toMatchObject({ scaleInForce: 0.5, scale: 2, encodeScale: 0.5 });
+    expect(later.elements.map(({ rounded }) => rounded)).toEqual([1.5, 0.15625, -288]);
+    expect((await inspect(...args)).stdout).toContain("the scale in force is 1, as in a first step");
+  });
+
+  it("says what is not finite, and writes it in one way", async () => {
+    const { stdout } = await inspect("values=1,1e39");
+    expect(stdout).toContain("1 of 2 values is not finite in bfloat16");
+    expect(stdout).toContain("SNR of the block none (values are not finite)");
+    const json = JSON.parse((await inspect("values=1,Infinity", "--json")).stdout);
+    expect(json).toMatchObject({ tensorSnrDb: "NaN", snrDb: "NaN", blockAmax: "Infinity" });
+    expect(json.elements[1].value).toBe("Infinity");
+    expect((await inspect("values=0,0")).stdout).toContain("none (all zeros)");
+  });
+
+  it("reads a folder of shards", async () => {
+    const folder = temporaryFolder();
+    const w = hostArray([1, 16], "float32", new Float32Array(16).fill(3));
+    await writeSafetensors(join(folder, "b.safetensors"), [
+      ["b.weight", w],
+      ["none.weight", hostArray([0, 16], "float32", new Float32Array(0))],
+    ]);
+    await writeSafetensors(join(folder, "a.safetensors"), [["a.weight", w]]);
+    const weight_map = { "a.weight": "a.safetensors", "b.weight": "b.safetensors", "none.weight": "b.safetensors" };
+    writeFileSync(join(folder, "model.safetensors.index.json"), JSON.stringify({ weight_map }));
+    expect((await detailOf(folder, "tensor=b.weight")).elements[0]!.value).toBe(3);
+    expect((await inspect(folder, "tensor=c.weight")).stderr).toContain('no tensor "c.weight" among 3');
+    expect((await inspect(folder, "tensor=none.weight")).stderr).toContain(
+      "blocks are of a matrix of floats with values",
+    );
+  });
+
+  it.each([
+    [["precision_policy=mlp_only"], "precision_policy has no effect"],
+    [["values=1,2", "rows=3"], "rows has no effect: it is of synthetic="],
+    [["scale=2"], "scale has no effect: nvfp4 finds"],
+  ])("refuses %j, which would change nothing", async (args, message) => {
+    const { exitCode, stderr } = await inspect(...args);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain(message);
   });
 
   it.each([
