@@ -69,21 +69,28 @@ Example: halfbyte report numerics runs/books-nvfp4 tensor=dy statistic=underflow
     }
     const abilities = terminalAbilities(process.stdout);
     const overTime =
-      records.length > 1 ? terminalChart(numericsOverTime(records, view), { ...abilities, height: 16 }) : "";
-    const heat = terminalHeatMap(numericsHeatMap(record, view), abilities);
+      records.filter((record) => hasStatistic(record, view)).length > 1
+        ? terminalChart(numericsOverTime(records, view), { ...abilities, height: 16 })
+        : "";
+    const heat = hasStatistic(record, view) ? terminalHeatMap(numericsHeatMap(record, view), abilities) : "";
     process.stdout.write([numericsTable(record, view), heat, overTime].filter((text) => text !== "").join("\n"));
     return 0;
   },
 };
 
+const hasStatistic = ({ sites }: NumericsRecord, { statistic, tensors }: NumericsView): boolean =>
+  sites.some((site) => tensors.includes(site.tensor) && site[statistic] !== undefined);
+
 /** The end of a run's report: table, heat map, and the map as numerics.svg; empty where nothing was measured. */
 export function drawNumerics(events: string, folder: string, stream: NodeJS.WriteStream): string {
-  const record = latestByStep(readEvents(events).events, "numerics").at(-1);
-  if (record === undefined) return "";
+  const records = latestByStep(readEvents(events).events, "numerics");
   const view: NumericsView = { statistic: "snrDb", tensors: allTensors };
+  // The last steps of a run may be in BF16: what quantization did is seen before.
+  const record = records.findLast((record) => hasStatistic(record, view)) ?? records.at(-1);
+  if (record === undefined) return "";
   const map = numericsHeatMap(record, view);
   const table = numericsTable(record, view);
-  if (!record.sites.some(({ snrDb }) => snrDb !== undefined)) return `\n${table}`;
+  if (!hasStatistic(record, view)) return `\n${table}`;
   const file = join(folder, "numerics.svg");
   let where = file;
   try {

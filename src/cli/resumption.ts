@@ -98,9 +98,14 @@ function refuseOtherPast(saved: Config, now: Config, step: number, run: string):
   if (before?.firstStep === after?.firstStep && before?.name === after?.name) return;
   const show = (phase: typeof before) =>
     phase === undefined ? "had no switch of precision" : `went on as ${phase.name} from step ${phase.firstStep} on`;
+  const { precision_switch_step: at, precision_switch_gemms: gemms, precision_switch_to: to } = saved.keys;
+  const fix =
+    before === undefined
+      ? `precision_switch_step may only change to a step from ${step + 1} on`
+      : `that is past; set precision_switch_step=${at} precision_switch_gemms=${gemms} precision_switch_to=${to} again`;
   throw new UserError(
     "E_RESUME",
-    `${run} has done ${step} steps, which ${show(before)}: precision_switch_step may only change to a step from ${step + 1} on, or choose another run_name`,
+    `${run} has done ${step} steps, which ${show(before)}: ${fix}, or choose another run_name`,
   );
 }
 

@@ -1,7 +1,7 @@
 /** Keys that only count together with others: set where they have no effect, they are a mistake. */
 import { hasSwitch, recipeShown, recipesWith, switchKeys } from "../quant/index.ts";
 import type { SettingKey, Settings } from "./schema.ts";
-import { quantizes } from "./stages.ts";
+import { overrideQuantizes, quantizes } from "./stages.ts";
 
 export interface EffectRule {
   readonly keys: readonly SettingKey[];
@@ -17,7 +17,7 @@ export function hasValidation(settings: Settings): boolean {
   return settings.dataset_type === "synthetic" || settings.eval_dataset_path !== "" || settings.validation_fraction > 0;
 }
 
-const quantizesAnything = (settings: Settings): boolean => quantizes(settings) || settings.precision_overrides !== "";
+const quantizesAnything = (settings: Settings): boolean => quantizes(settings) || overrideQuantizes(settings);
 
 export const effectRules: readonly EffectRule[] = [
   {
@@ -113,12 +113,12 @@ export const effectRules: readonly EffectRule[] = [
   },
   {
     keys: ["telemetry_gradient_cosine"],
-    reads: ["telemetry_period", "quantization"],
-    only: "with a telemetry_period and a quantization that quantizes",
-    without: ({ telemetry_period, ...settings }) =>
-      telemetry_period === 0
+    reads: ["telemetry_period", "quantization", "precision_overrides"],
+    only: "with a telemetry_period, and a quantization or precision_overrides that quantize",
+    without: (settings) =>
+      settings.telemetry_period === 0
         ? "telemetry_period=0 measures no step"
-        : quantizes(settings)
+        : quantizesAnything(settings)
           ? undefined
           : `quantization=${recipeShown(settings.quantization)} computes the gradients of BF16`,
   },
@@ -138,7 +138,7 @@ export const effectRules: readonly EffectRule[] = [
   {
     keys: ["rounding_seed", "packed_residuals"],
     reads: ["quantization", "precision_overrides"],
-    only: "with a quantization that quantizes, or precision_overrides",
+    only: "with a quantization or precision_overrides that quantize",
     without: (settings) =>
       quantizesAnything(settings) ? undefined : `quantization=${recipeShown(settings.quantization)} quantizes nothing`,
   },

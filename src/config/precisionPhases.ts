@@ -4,16 +4,19 @@ import type { Schedule } from "../optim/index.ts";
 import {
   delayedOperand,
   gemmNames,
+  isQuantized,
   linearTensors,
   type PrecisionPlan,
   type Recipe,
   recipeByName,
+  switchesOf,
+  switchKeys,
   switchPrecision,
 } from "../quant/index.ts";
 import { precisionSettings } from "../quant/settings.ts";
 import type { Config } from "./resolve.ts";
 import type { Settings } from "./schema.ts";
-import { checkEveryLinear, modules, type PrecisionSettings, planOf } from "./stages.ts";
+import { checkEveryLinear, modules, type PrecisionSettings, planOf, quantizes } from "./stages.ts";
 
 /** The precision from a step on. */
 export interface LaterPrecision {
@@ -36,7 +39,7 @@ export function laterPrecisionOf(settings: PrecisionSettings & SwitchSettings, s
     const where = written === "decay" ? ": the learning rate decays from the first step on" : "";
     throw new UserError("E_POLICY", `${as}${where}: there is nothing before step ${firstStep}; set a step from 2 on`);
   }
-  const recipe = recipeByName(to);
+  const recipe = recipeInRun(to, settings);
   if (isDelayedRecipe(recipe)) {
     throw new UserError(
       "E_POLICY",
@@ -78,28 +81,60 @@ export function laterPrecision(config: Config): LaterPrecision | undefined {
   return laterPrecisionOf(complete(config), config.optimizer.schedule);
 }
 
+/** The recipe of a name: that of the run's own quantization has the run's switches. */
+const recipeInRun = (name: string, settings: PrecisionSettings): Recipe =>
+  recipeByName(name, name === settings.quantization ? switchesOf(settings) : {});
+
 /** What validation computes in: as training does at that step, or as a recipe does. */
 export type EvalPrecision = "same" | PrecisionPlan;
 
 /** The precisions of validation, the first for its main loss. @throws UserError for unknown names and repetitions */
-export function evalPrecisionsOf({
-  eval_precision: text,
-  num_decoder_layers,
-}: Pick<Settings, "eval_precision" | "num_decoder_layers">): EvalPrecision[] {
+export function evalPrecisionsOf(settings: PrecisionSettings & Pick<Settings, "eval_precision">): EvalPrecision[] {
+  const { eval_precision: text } = settings;
+  if (text.includes("{") || text.includes(".json")) {
+    throw new UserError(
+      "E_POLICY",
+      `eval_precision=${text}: a recipe of your own can't be named here: train in it (quantization=) and validate in same`,
+    );
+  }
   const names = text.split(",").map((name) => name.trim());
   const twice = names.find((name, i) => names.indexOf(name) !== i);
   if (twice !== undefined) throw new UserError("E_POLICY", `eval_precision=${text} names ${twice} twice`);
-  return names.map((quantization) => {
-    if (quantization === "same") return "same";
+  return names.map((name) => {
+    if (name === "same") return "same";
     try {
-      if (isDelayedRecipe(recipeByName(quantization))) {
+      const recipe = recipeInRun(name, settings);
+      if (isDelayedRecipe(recipe)) {
         throw new UserError("E_POLICY", "scales of delayed scaling come from training, which same computes as");
       }
-      return planOf({ ...precisionSettings.parse({}), quantization, num_decoder_layers });
+      return evalPlan(name, recipe, settings);
     } catch (error) {
       if (!(error instanceof UserError)) throw error;
       throw new UserError(error.code, `eval_precision=${text}: must be same or a recipe: ${error.message}`);
     }
+  });
+}
+
+/**
+ * The run's plan with another recipe in place of its own: what the run keeps in BF16 stays so, and its overrides count. BF16
+ * is BF16 throughout.
+ */
+function evalPlan(quantization: string, recipe: Recipe, settings: PrecisionSettings): PrecisionPlan {
+  const { num_decoder_layers } = settings;
+  const defaults: PrecisionSettings = { ...precisionSettings.parse({}), num_decoder_layers };
+  if (!isQuantized(recipe.precision)) return planOf({ ...defaults, quantization });
+  const run = planOf(settings);
+  const switches = quantization === settings.quantization ? settings : defaults;
+  return planOf({
+    ...defaults,
+    ...Object.fromEntries(switchKeys.map((key) => [key, switches[key]])),
+    quantization,
+    precision_overrides: settings.precision_overrides,
+    ...(quantizes(settings) && {
+      precision_policy: run.policy,
+      first_layers_bf16: run.firstLayersBf16,
+      last_layers_bf16: run.lastLayersBf16,
+    }),
   });
 }
 

@@ -105,11 +105,19 @@ function translated(key: SettingKey, value: string | number | boolean): string |
 function checkedRecipe(recipe: string, as: string): string {
   try {
     const { name } = recipeByName(recipe);
-    return isCustomRecipe(recipe) ? JSON.stringify(JSON.parse(recipe)) : name;
+    return isCustomRecipe(recipe) ? JSON.stringify(inKeyOrder(JSON.parse(recipe))) : name;
   } catch (error) {
     if (!(error instanceof UserError)) throw error;
     throw new UserError(error.code, `${isCustomRecipe(recipe) ? "quantization" : as}: ${error.message}`);
   }
+}
+
+/** The same with the keys of all objects in order, so that one recipe is one text however it was written. */
+function inKeyOrder(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(inKeyOrder);
+  if (typeof value !== "object" || value === null) return value;
+  const sorted = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+  return Object.fromEntries(sorted.map(([key, part]) => [key, inKeyOrder(part)]));
 }
 
 function translate(

@@ -119,11 +119,7 @@ export const rules: readonly Rule[] = [
   },
   {
     reads: precisionKeys,
-    mistake: (settings) =>
-      told(() => {
-        planOf(settings);
-        return undefined;
-      }),
+    mistake: planMistake,
   },
   {
     reads: [
@@ -148,12 +144,14 @@ export const rules: readonly Rule[] = [
     },
   },
   {
-    reads: ["eval_precision", "num_decoder_layers"],
+    reads: ["eval_precision", ...precisionKeys],
     mistake: (settings) =>
-      told(() => {
-        evalPrecisionsOf(settings);
-        return undefined;
-      }),
+      planMistake(settings) === undefined
+        ? told(() => {
+            evalPrecisionsOf(settings);
+            return undefined;
+          })
+        : undefined,
   },
   {
     reads: ["eval_precision", "dtype"],
@@ -163,6 +161,14 @@ export const rules: readonly Rule[] = [
         : `eval_precision=${eval_precision} with dtype=${dtype}: recipes compute in BF16; set dtype=bfloat16, or eval_precision=same`,
   },
 ];
+
+/** What is wrong with the precision alone. */
+function planMistake(settings: Settings): string | undefined {
+  return told(() => {
+    planOf(settings);
+    return undefined;
+  });
+}
 
 /** What a stage says against settings of its own. */
 function told(check: () => string | undefined): string | undefined {

@@ -1,4 +1,5 @@
 /** What the configuration says to each stage, in that stage's own terms. */
+import { UserError } from "../base/errors.ts";
 import { type LlamaConfig, llamaModules } from "../models/llama.ts";
 import { type AdamWSettings, type LossScaleSettings, makeSchedule, type Schedule } from "../optim/index.ts";
 import {
@@ -87,6 +88,16 @@ export function checkEveryLinear({ precision, numLayers }: PrecisionPlan): void 
 /** Whether the quantization of this name has GEMMs in fewer than 16 bits. */
 export function quantizes({ quantization }: Pick<Settings, "quantization">): boolean {
   return isQuantized(recipeByName(quantization).precision);
+}
+
+/** Whether a rule of precision_overrides does; one that can't be read is told elsewhere, and counts as one that does. */
+export function overrideQuantizes({ precision_overrides }: Pick<Settings, "precision_overrides">): boolean {
+  try {
+    return parseOverrides(precision_overrides).some(({ recipe }) => isQuantized(recipe.precision));
+  } catch (error) {
+    if (error instanceof UserError) return true;
+    throw error;
+  }
 }
 
 /** The learning rate: step n, from 1, uses `learningRate(schedule, n)`. */

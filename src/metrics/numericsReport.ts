@@ -47,7 +47,11 @@ export function numericsTable(record: NumericsRecord, { statistic, tensors }: Nu
     ...columns.map((name) => shown(site[name])),
     ...(cosines.size > 0 ? [shown(cosineOf(site))] : []),
   ]);
-  const title = `step ${record.step}: the worst ${siteStatistics[statistic].label} of ${sites.length} tensors`;
+  const { label } = siteStatistics[statistic];
+  const title =
+    worst.length === 0
+      ? `step ${record.step}: no tensor has a ${label}`
+      : `step ${record.step}: the worst ${label} of ${sites.length} tensors`;
   const table = textTable([["", ...head, ...(cosines.size > 0 ? ["cosine"] : [])], ...rows]);
   return [
     title,

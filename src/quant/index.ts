@@ -33,7 +33,7 @@ export { type Prepared, product } from "./gemm.ts";
 export { linear } from "./linear.ts";
 export type { LinearTaps, OperandPlace, Site } from "./operands.ts";
 export { type PrecisionOverride, parseOverrides, showOverride } from "./overrides.ts";
-export { type PolicyOptions, type PrecisionPlan, resolvePrecision } from "./policy.ts";
+export { type PolicyOptions, type PrecisionPlan, quantizesAnything, resolvePrecision } from "./policy.ts";
 export {
   type Block,
   type DelayedScale,

@@ -16,6 +16,12 @@ export interface PrecisionOverride {
 
 /** "PATH=RECIPE,PATH=RECIPE" as rules; of none, an empty list. @throws UserError */
 export function parseOverrides(text: string): PrecisionOverride[] {
+  if (text.includes("{") || text.includes(".json")) {
+    throw new UserError(
+      "E_POLICY",
+      `precision_overrides=${text}: a recipe of your own can't be named in a rule: set it as quantization and let rules name recipes where it shall not count`,
+    );
+  }
   const parts = text.split(",").map((part) => part.trim());
   if (parts.length === 1 && parts[0] === "") return [];
   return parts.map((part) => {

@@ -2,7 +2,7 @@
 import { UserError } from "../base/errors.ts";
 import { checkPrecision } from "./checkPrecision.ts";
 import { overrideLookup, type PrecisionOverride, showOverride } from "./overrides.ts";
-import { type GemmName, gemmNames, isQuantized, type LinearPrecision } from "./precision.ts";
+import { type GemmName, gemmNames, isQuantized, isQuantizedGemm, type LinearPrecision } from "./precision.ts";
 import type { PolicyName, Recipe } from "./recipeNames.ts";
 import { bf16 } from "./recipes.ts";
 
@@ -34,6 +34,8 @@ export interface PrecisionPlan {
   readonly numLayers: number;
   readonly firstLayersBf16: number;
   readonly lastLayersBf16: number;
+  /** Whether what the backward pass reads is kept packed. */
+  readonly packedResiduals: boolean;
   /** Sentences for the user about what was decided without being asked. */
   readonly notes: readonly string[];
   /** How a module of a layer computes. */
@@ -48,7 +50,7 @@ const fifteenPercent = (numLayers: number): number => Math.ceil((numLayers * 15)
 /** @throws UserError where the numbers don't fit the model, or nothing is left to quantize. */
 export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
   const { recipe, numLayers, policy = recipe.policy, firstLayersBf16 = recipe.firstLayersBf16 } = options;
-  const { overrides = [], modules = [] } = options;
+  const { overrides = [], modules = [], packedResiduals = false } = options;
   checkPrecision(recipe.precision);
   const quantizes = isQuantized(recipe.precision);
   const derived = recipe.lastLayersBf16 === "15%" ? fifteenPercent(numLayers) : recipe.lastLayersBf16;
@@ -61,12 +63,6 @@ export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
       );
     }
   }
-  if (quantizes && firstLayersBf16 + lastLayersBf16 >= numLayers) {
-    throw new UserError(
-      "E_POLICY",
-      `${recipe.name} would quantize nothing: of ${numLayers} blocks the first ${firstLayersBf16} and the last ${lastLayersBf16} stay in BF16; lower first_layers_bf16 or last_layers_bf16, or train with bf16`,
-    );
-  }
   const keptByDefault = quantizes && options.lastLayersBf16 === undefined && lastLayersBf16 > 0;
   const excluded = (module: string, layer: number): string | undefined => {
     if (!quantizes) return undefined;
@@ -77,14 +73,40 @@ export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
   const overrideOf = overrideLookup(overrides, modules, numLayers);
   const chosen = (module: string, layer: number, gemm: GemmName): Recipe | "plain" =>
     overrideOf(module, layer, gemm)?.recipe ?? (excluded(module, layer) === undefined ? recipe : "plain");
+  const precision = composed((module, layer, gemm) => {
+    const from = chosen(module, layer, gemm);
+    return from === "plain" ? bf16 : from.precision;
+  }, packedResiduals);
+  const isEveryBlockKept = firstLayersBf16 + lastLayersBf16 >= numLayers;
+  const anyIsQuantized = () =>
+    somewhere({ numLayers, modules }, (module, layer) =>
+      gemmNames.some((gemm) => {
+        const from = chosen(module, layer, gemm);
+        return from !== "plain" && isQuantizedGemm(from.precision[gemm]);
+      }),
+    );
+  const overrideQuantizes = overrides.some(({ recipe }) => isQuantized(recipe.precision));
+  const isNothingQuantized = overrides.length === 0 ? isEveryBlockKept : !anyIsQuantized();
+  if ((quantizes || overrideQuantizes) && isNothingQuantized) {
+    const keptBlocks = `of ${numLayers} blocks the first ${firstLayersBf16} and the last ${lastLayersBf16} stay in BF16`;
+    const fix = "lower first_layers_bf16 or last_layers_bf16, or train with bf16";
+    const rules = `precision_overrides=${overrides.map(showOverride).join(",")}`;
+    throw new UserError(
+      "E_POLICY",
+      overrides.length === 0
+        ? `${recipe.name} would quantize nothing: ${keptBlocks}; ${fix}`
+        : `${recipe.name} with ${rules} would quantize nothing: ${isEveryBlockKept ? `${keptBlocks}, and the rules quantize no other GEMM` : "every GEMM would compute in BF16"}; change the rules, or train with bf16 alone`,
+    );
+  }
   return {
-    name: recipe.name,
+    name: !quantizes && overrideQuantizes ? `${recipe.name} with precision_overrides` : recipe.name,
     recipe,
     policy,
     overrides,
     numLayers,
     firstLayersBf16,
     lastLayersBf16,
+    packedResiduals,
     notes: [
       ...recipe.notes.map((note) => `${recipe.name}: ${note}`),
       ...(keptByDefault
@@ -93,16 +115,27 @@ export function resolvePrecision(options: PolicyOptions): PrecisionPlan {
           ]
         : []),
     ],
-    precision: composed((module, layer, gemm) => {
-      const from = chosen(module, layer, gemm);
-      return from === "plain" ? bf16 : from.precision;
-    }, options.packedResiduals),
+    precision,
     reason: (module, layer, gemm) => {
       const override = overrideOf(module, layer, gemm);
       return override === undefined ? excluded(module, layer) : `precision_overrides: ${showOverride(override)}`;
     },
   };
 }
+
+/** Whether any linear layer is as `test` says; a model whose modules are unknown has one of the MLP in each block. */
+function somewhere(
+  { numLayers, modules }: { readonly numLayers: number; readonly modules: readonly string[] },
+  test: (module: string, layer: number) => boolean,
+): boolean {
+  const names = modules.length > 0 ? modules : ["mlp.down"];
+  for (let layer = 0; layer < numLayers; layer++) if (names.some((module) => test(module, layer))) return true;
+  return false;
+}
+
+/** Whether any GEMM of the modules is quantized. */
+export const quantizesAnything = ({ numLayers, precision }: PrecisionPlan, modules: readonly string[]): boolean =>
+  somewhere({ numLayers, modules }, (module, layer) => isQuantized(precision(module, layer)));
 
 /**
  * The three GEMMs of each linear layer, each from the precision that `from` names, one object for each linear layer.

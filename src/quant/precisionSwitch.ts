@@ -19,8 +19,9 @@ export function switchPrecision(plan: PrecisionPlan, { recipe, gemms }: Precisio
   return {
     ...plan,
     name,
-    precision: composed((module, layer, gemm) =>
-      isSwitched(module, layer, gemm) ? recipe.precision : plan.precision(module, layer),
+    precision: composed(
+      (module, layer, gemm) => (isSwitched(module, layer, gemm) ? recipe.precision : plan.precision(module, layer)),
+      plan.packedResiduals,
     ),
     reason: (module, layer, gemm) =>
       isSwitched(module, layer, gemm) ? "precision_switch_step" : plan.reason(module, layer, gemm),

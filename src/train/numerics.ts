@@ -23,8 +23,8 @@ import {
   bf16,
   firstQuantized,
   formatName,
-  isQuantized,
   linearTensors,
+  quantizesAnything,
   type StatisticName,
   statisticNames,
   tapsOfScales,
@@ -124,7 +124,7 @@ export function makeNumerics(plan: RunPlan, client?: Client): Numerics | undefin
     jit(f, { name, ...(client && { client }) });
   const statistics = compile("numerics", siteStatisticsOf(model, seeds.rounding));
   const agreement =
-    telemetry.gradientCosine && isQuantized(plan.precision.recipe.precision)
+    telemetry.gradientCosine && quantizesAnything(plan.precision, llamaModules)
       ? compile("gradient_cosine", gradientAgreement(model, seeds.rounding))
       : undefined;
   const argumentsOf = ({ params, lossScale, delayedScaling }: TrainState<DeviceArray>, batch: Batch, step: number) =>

@@ -26,5 +26,5 @@ export function planAt(plan: RunPlan, step: number): RunPlan {
 
 /** What a precision is called in a run: without a recipe, by the dtype. */
 export function nameOfPrecision({ name }: PrecisionPlan, { model }: RunPlan): string {
-  return name === "none" ? (model.dtype === "bfloat16" ? "bf16" : model.dtype) : name;
+  return name.replace(/^none\b/, model.dtype === "bfloat16" ? "bf16" : model.dtype);
 }

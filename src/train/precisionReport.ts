@@ -10,6 +10,7 @@ import {
   type TableOptions,
   whyEmulated,
 } from "../quant/index.ts";
+import { nameOfEvaluation } from "./evalPrecision.ts";
 import { nameOfPrecision, phasesOf } from "./phases.ts";
 import { linearShapesOf, type RunPlan } from "./plan.ts";
 import { shortModules } from "./precisionSummary.ts";
@@ -67,7 +68,7 @@ export function precisionReport(plan: RunPlan): PrecisionReport {
         shares: sharesOf(plan, precision),
         rows: rowsOf(plan, precision),
       })),
-    validation: evalPrecisions.map((asked) => (asked === "same" ? "same" : nameOfPrecision(asked, plan))),
+    validation: evalPrecisions.map((asked) => (asked === "same" ? "same" : nameOfEvaluation(asked, plan))),
   };
 }
 

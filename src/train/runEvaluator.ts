@@ -1,11 +1,11 @@
 /** Validation of a run: in the precisions that its plan asks for, of which "same" is that of the step it follows. */
 import type { ValidationBatches } from "../data/index.ts";
-import { llamaModules } from "../models/llama.ts";
 import type { Client, DeviceArray } from "../pjrt/index.ts";
 import type { PrecisionPlan } from "../quant/index.ts";
+import { forwardKey, nameOfEvaluation } from "./evalPrecision.ts";
 import { type Evaluation, type Evaluator, makeEvaluator } from "./evaluate.ts";
 import type { ModelState } from "./modelState.ts";
-import { nameOfPrecision, phaseAt } from "./phases.ts";
+import { phaseAt } from "./phases.ts";
 import type { RunPlan } from "./plan.ts";
 import { forwardOptions } from "./step.ts";
 
@@ -49,7 +49,7 @@ export function runEvaluator(plan: RunPlan, client: Client): RunEvaluator {
         const key = forwardKey(precision);
         const result = results.get(key) ?? (await evaluatorOf(precision).evaluate(state, batches, maxBatches));
         results.set(key, result);
-        named.push({ ...result, precision: nameOfPrecision(precision, plan) });
+        named.push({ ...result, precision: nameOfEvaluation(precision, plan) });
       }
       const [first, ...others] = named;
       return { ...first!, ...(others.length > 0 && { others }) };
@@ -58,10 +58,4 @@ export function runEvaluator(plan: RunPlan, client: Client): RunEvaluator {
       for (const evaluator of evaluators.values()) evaluator.dispose();
     },
   };
-}
-
-/** What decides a forward pass: the fprop of every linear layer. */
-function forwardKey({ precision, numLayers }: PrecisionPlan): string {
-  const layers = Array.from({ length: numLayers }, (_, layer) => llamaModules.map((m) => precision(m, layer).fprop));
-  return JSON.stringify(layers);
 }

@@ -38,7 +38,7 @@ export function doneSoFar(plan: RunPlan, progress?: Progress): Done {
 /** What computes the run. */
 export function provenanceOf(plan: RunPlan, client: Client): Progress["provenance"] {
   const { precision, model, seeds } = plan;
-  const { recipe, policy, overrides, firstLayersBf16, lastLayersBf16 } = precision;
+  const { recipe, policy, overrides, firstLayersBf16, lastLayersBf16, packedResiduals } = precision;
   return {
     recipe: recipe.name,
     switches: settingsOfSwitches(recipe.switches),
@@ -46,6 +46,7 @@ export function provenanceOf(plan: RunPlan, client: Client): Progress["provenanc
     policy,
     firstLayersBf16,
     lastLayersBf16,
+    packedResiduals,
     overrides: overrides.map(showOverride),
     phases: phasesOf(plan).map(({ firstStep, precision }) => ({
       firstStep,

@@ -170,6 +170,7 @@ describe("precision_switch_step", () => {
         policy: "all_linear",
         firstLayersBf16: 0,
         lastLayersBf16: 0,
+        packedResiduals: false,
         overrides: ["layers.0.attn.q.dgrad=bf16"],
         phases: [
           { firstStep: 1, precision: "nvfp4" },
@@ -192,7 +193,9 @@ describe("precision_switch_step", () => {
     expect(resumed.exitCode, resumed.stderr).toBe(0);
     expect(ofType(eventsOf(join(base, "a")), "summary").at(-1)!.stepsByPrecision).toEqual({ mxfp8: 2, bf16: 2 });
     const back = await train(base, ...keys, "steps=5");
-    expect(back.stderr).toContain("has done 4 steps, which went on as bf16 from step 3 on");
+    expect(back.stderr).toContain(
+      "has done 4 steps, which went on as bf16 from step 3 on: that is past; set precision_switch_step=3 precision_switch_gemms=all precision_switch_to=bf16 again",
+    );
   });
 
   it.each([
