@@ -13,9 +13,12 @@ export const eventsOf = (run: string) => readEvents(join(run, "events.jsonl")).e
 /** Hashes of the files that hold parameters, moments and loss scale after a step. */
 export function stateHashes(run: string, step: number): string[] {
   const path = checkpointPath(join(run, "checkpoints"), step);
-  return ["params.safetensors", "optimizer.safetensors"].map((file) =>
-    createHash("sha256")
-      .update(readFileSync(join(path, file)))
-      .digest("hex"),
-  );
+  return ["params.safetensors", "optimizer.safetensors"].map((file) => {
+    const bytes = readFileSync(join(path, file));
+    const end = 8 + Number(bytes.readBigUInt64LE(0));
+    // Beside the tensors the file says what computed them, which may be another plan with the same bits.
+    const { __metadata__: _, ...tensors } = JSON.parse(bytes.toString("utf8", 8, end));
+    const hash = createHash("sha256").update(JSON.stringify(tensors));
+    return hash.update(bytes.subarray(end)).digest("hex");
+  });
 }
