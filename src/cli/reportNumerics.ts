@@ -73,7 +73,9 @@ Example: halfbyte report numerics runs/books-nvfp4 tensor=dy statistic=underflow
         ? terminalChart(numericsOverTime(records, view), { ...abilities, height: 16 })
         : "";
     const heat = hasStatistic(record, view) ? terminalHeatMap(numericsHeatMap(record, view), abilities) : "";
-    process.stdout.write([numericsTable(record, view), heat, overTime].filter((text) => text !== "").join("\n"));
+    process.stdout.write(
+      [numericsTable(record, view, process.stdout.columns), heat, overTime].filter((text) => text !== "").join("\n"),
+    );
     return 0;
   },
 };
@@ -89,7 +91,7 @@ export function drawNumerics(events: string, folder: string, stream: NodeJS.Writ
   const record = records.findLast((record) => hasStatistic(record, view)) ?? records.at(-1);
   if (record === undefined) return "";
   const map = numericsHeatMap(record, view);
-  const table = numericsTable(record, view);
+  const table = numericsTable(record, view, stream.columns);
   if (!hasStatistic(record, view)) return `\n${table}`;
   const file = join(folder, "numerics.svg");
   let where = file;

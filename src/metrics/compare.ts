@@ -73,18 +73,33 @@ export function compareRuns(runs: readonly RunSummary[]): string {
   return textTable([head, ...body]);
 }
 
-/** Rows of cells in columns: the first to the left, the others to the right; a line under the head. */
-export function textTable(table: readonly (readonly string[])[]): string {
-  const widths = (table[0] ?? []).map((_, column) => Math.max(...table.map((row) => (row[column] ?? "").length)));
-  const line = (row: readonly string[]) =>
-    row
-      .map((cell, column) => (column === 0 ? cell.padEnd(widths[0]!) : cell.padStart(widths[column]!)))
-      .join("   ")
-      .trimEnd();
+/**
+ * Rows of cells in columns: the first to the left, the others to the right; a line under the head. Columns beyond `width`
+ * characters go into tables of their own below, each with the first column.
+ */
+export function textTable(table: readonly (readonly string[])[], width = Number.POSITIVE_INFINITY): string {
   const [head, ...body] = table;
   if (head === undefined) return "";
-  const rule = "─".repeat(widths.reduce((sum, width) => sum + width, 3 * (widths.length - 1)));
-  return `${[line(head), rule, ...body.map(line)].join("\n")}\n`;
+  const widths = head.map((_, column) => Math.max(...table.map((row) => (row[column] ?? "").length)));
+  const bands: number[][] = [];
+  let left = -1;
+  for (let column = 1; column < head.length; column++) {
+    left -= 3 + widths[column]!;
+    if (bands.length === 0 || left < 0) {
+      bands.push([]);
+      left = width - widths[0]! - 3 - widths[column]!;
+    }
+    bands.at(-1)!.push(column);
+  }
+  const shown = (columns: readonly number[]) => {
+    const line = (row: readonly string[]) =>
+      [(row[0] ?? "").padEnd(widths[0]!), ...columns.map((column) => (row[column] ?? "").padStart(widths[column]!))]
+        .join("   ")
+        .trimEnd();
+    const rule = "─".repeat(columns.reduce((sum, column) => sum + 3 + widths[column]!, widths[0]!));
+    return `${[line(head), rule, ...body.map(line)].join("\n")}\n`;
+  };
+  return (bands.length === 0 ? [[]] : bands).map(shown).join("\n");
 }
 
 /** "+1.23 %", "−0.50 %", "0.00 %". */

@@ -76,7 +76,7 @@ export function terminalHeatMap(map: HeatMap, options: TerminalHeatMapOptions = 
   );
   const { cell, beside, chunk } = layout(map, width, labelWidth);
   const range = heatRange(map);
-  const lines = [cut(map.title, width)];
+  const lines = wrapped(map.title, width);
   for (let first = 0; first < map.panels.length; first += beside) {
     for (let from = 0; from < Math.max(1, map.columns.length); from += chunk) {
       const columns = map.columns.slice(from, from + chunk);
@@ -186,6 +186,17 @@ export function shownNumber(value: number): string {
   if (!Number.isFinite(value) || value === 0) return String(value);
   const size = Math.abs(value);
   return size >= 1e5 || size < 1e-3 ? value.toExponential(2) : String(Number(value.toPrecision(3)));
+}
+
+/** Lines of whole words where these fit. */
+function wrapped(text: string, width: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const longer = `${lines.at(-1)} ${word}`;
+    if (lines.length > 0 && longer.length <= width) lines[lines.length - 1] = longer;
+    else lines.push(cut(word, width));
+  }
+  return lines;
 }
 
 const cut = (text: string, width: number): string => {

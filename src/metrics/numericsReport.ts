@@ -33,10 +33,13 @@ const tableColumns: readonly SiteStatistic[] = [
   "tensorScale",
 ];
 
+/** Rows of the table of the worst. */
+const shownSites = 8;
+
 /** The sites that are worst in the view's statistic, with the cosine of the weight's gradient, and what else stands out. */
-export function numericsTable(record: NumericsRecord, { statistic, tensors }: NumericsView, most = 8): string {
+export function numericsTable(record: NumericsRecord, { statistic, tensors }: NumericsView, width?: number): string {
   const sites = record.sites.filter(({ tensor }) => tensors.includes(tensor));
-  const worst = worstSites(sites, statistic).slice(0, most);
+  const worst = worstSites(sites, statistic).slice(0, shownSites);
   const cosines = new Map(record.gradients?.map(({ tensor, cosine }) => [tensor, cosine]));
   const cosineOf = ({ layer, module }: SiteRecord) => cosines.get(`layers.${layer}.${module.split(".")[1]}`);
   // A column of zeros says nothing.
@@ -52,7 +55,7 @@ export function numericsTable(record: NumericsRecord, { statistic, tensors }: Nu
     worst.length === 0
       ? `step ${record.step}: no tensor has a ${label}`
       : `step ${record.step}: the worst ${label} of ${sites.length} tensors`;
-  const table = textTable([["", ...head, ...(cosines.size > 0 ? ["cosine"] : [])], ...rows]);
+  const table = textTable([["", ...head, ...(cosines.size > 0 ? ["cosine"] : [])], ...rows], width);
   return [
     title,
     worst.length === 0 ? "nothing is quantized" : table.trimEnd(),

@@ -97,7 +97,7 @@ describe("config.json", () => {
       { rope_parameters: { rope_theta: 1e4, rope_type: "default", partial_rotary_factor: 0.5 } },
       /partial_rotary_factor/,
     ],
-    [{ quantization_config: { quant_method: "fp8" } }, /quantization_config/],
+    [{ quantization_config: { quant_method: "fp8" } }, /quantization_config: the weights are quantized.*to=bf16/],
     [{ hidden_size: "48" }, /hidden_size/],
   ])("refuses %j", (change, message) => {
     expect(() => parseHfConfig({ ...base, ...change }, "float32", "folder/config.json")).toThrow(message);
