@@ -53,7 +53,7 @@ export function numericsTable(record: NumericsRecord, { statistic, tensors }: Nu
   const { label } = siteStatistics[statistic];
   const title =
     worst.length === 0
-      ? `step ${record.step}: no tensor has a ${label}`
+      ? `step ${record.step}: no ${label} of any tensor`
       : `step ${record.step}: the worst ${label} of ${sites.length} tensors`;
   const table = textTable([["", ...head, ...(cosines.size > 0 ? ["cosine"] : [])], ...rows], width);
   return [
