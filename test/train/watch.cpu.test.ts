@@ -2,7 +2,7 @@
 import { spawn, spawnSync } from "node:child_process";
 import { appendFileSync, utimesSync } from "node:fs";
 import { join } from "node:path";
-import { beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it, vi } from "vitest";
 import { parseEventLine } from "../../src/metrics/index.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { type Ended, ensureBuilt, halfbyte, launcher } from "./halfbyte.ts";
@@ -43,8 +43,10 @@ describe("a run that goes on", () => {
     });
     expect(training.exitCode, training.stderr).toBe(143);
     const watched = await watching!;
-    tail.kill();
     const events = eventsOf(run);
+    // tail looks for a file that was not there once a second, and a run this small may be over by then.
+    await vi.waitFor(() => expect(tailed.split("\n").length).toBeGreaterThan(50), { timeout: 20_000 });
+    tail.kill();
     const last = ofType(events, "step").at(-1)!.step;
     expect(watched).toMatchObject({ exitCode: 0, stderr: "" });
     expect(watched.stdout).toMatch(/^[\d,]+ parameters, /m);
