@@ -1,6 +1,6 @@
 /** What quantization does to a tensor, in numbers: how much of it vanishes, saturates, and is left as noise. */
 import { full, stack, type Tensor } from "../core/index.ts";
-import { largestMagnitude, largestMagnitudes, padToBlocks } from "./blocks.ts";
+import { largestMagnitude, largestMagnitudes, largestMagnitudesAlong, padToBlocks } from "./blocks.ts";
 import { formats } from "./formats.ts";
 import type { QuantizedOperand } from "./precision.ts";
 import { dequantize, type Quantized } from "./quantize.ts";
@@ -55,13 +55,10 @@ export function quantizationStatistics(quantized: Quantized, operand: QuantizedO
 }
 
 /** The largest magnitude in x of what each stored scale is for. */
-function largestOfBlocks(x: Tensor, { block }: Quantized, operand: QuantizedOperand): Tensor {
+function largestOfBlocks(x: Tensor, { block, scales }: Quantized, operand: QuantizedOperand): Tensor {
   if (operand.block === "tensor") return largestMagnitude(x);
-  if (operand.block === "row")
-    return x
-      .astype("float32")
-      .abs()
-      .maxOver(block.rows === 1 ? 1 : 0);
+  // One scale for each row, [M, 1], or for each column, [1, N].
+  if (operand.block === "row") return largestMagnitudesAlong(x, scales.shape[0] === x.shape[0] ? 1 : 0);
   return largestMagnitudes(padToBlocks(x, block), block).ofBlocks;
 }
 

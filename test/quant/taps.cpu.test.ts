@@ -9,6 +9,7 @@ import {
   linear,
   nvfp4,
   type OperandSpec,
+  type QuantizedOperand,
   type RoundedOperand,
   type StatisticName,
   statisticNames,
@@ -118,6 +119,23 @@ describe("statistics", () => {
       expect(found.noise).toBeGreaterThan(0);
     }
     for (const name of statisticNames) expect(rows[1]![name]! / rows[0]![name]!).toBeCloseTo(1, 4);
+  });
+
+  it("of a tensor with a scale for each column count columns", () => {
+    const plain: OperandSpec = { element: "plain" };
+    const column: QuantizedOperand = {
+      element: "e2m1",
+      rounding: "nearest",
+      block: "row",
+      scale: { type: "fp32", powerOfTwo: false },
+    };
+    const gemm = { rotation: "none", left: plain, right: plain } as const;
+    // x is quantized in wgrad alone, which sums over tokens: each of its 48 columns has a scale.
+    const precision = { fprop: gemm, dgrad: gemm, wgrad: { rotation: "none", left: plain, right: column } } as const;
+    const values = numbers(x);
+    const odd = floats([32, 48], "float32", (i) => (i % 48 < 3 ? 0 : values[i]!));
+    const [seen] = interpreted(f(precision), odd, w, dy);
+    expect(numbers(seen!)[statisticNames.indexOf("zeroBlocks")]).toBe(Math.fround(3 / 48));
   });
 
   it("of tensors that are not quantized are magnitude and signal alone", () => {
