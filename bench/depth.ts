@@ -7,12 +7,12 @@
 import { parseArguments } from "../src/cli/arguments.ts";
 import { defaultClient } from "../src/pjrt/index.ts";
 import { measureStep } from "./measuredStep.ts";
-import type { Workload } from "./workload.ts";
+import type { Sizes } from "./workload.ts";
 
 const { settings } = parseArguments(process.argv.slice(2), { maxWords: 0 });
 const { quantization = "none", layers = "8,32" } = settings;
 /** Small blocks, so that compiling outweighs the steps. */
-const sizes: Omit<Workload, "layers"> = { hidden: 64, heads: 2, kv: 1, ffn: 160, vocab: 256, batch: 2, seq: 64 };
+const sizes: Omit<Sizes, "layers"> = { hidden: 64, heads: 2, kv: 1, ffn: 160, vocab: 256, batch: 2, seq: 64 };
 
 process.stdout.write("| layers | scan_layers | compile CPU s | temporary MB |\n|---|---|---|---|\n");
 for (const depth of String(layers).split(",").map(Number)) {

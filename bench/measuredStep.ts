@@ -6,7 +6,7 @@ import { type RematPolicyName, rematPolicies } from "../src/models/rematPolicies
 import { recipeByName, resolvePrecision } from "../src/quant/index.ts";
 import { initialState } from "../src/train/state.ts";
 import { makeTrainStep } from "../src/train/step.ts";
-import { configOf, type Workload } from "./workload.ts";
+import { configOf, type Sizes } from "./workload.ts";
 
 export interface StepChoice {
   readonly recipe: string;
@@ -30,7 +30,7 @@ const cpuSeconds = (since?: NodeJS.CpuUsage): number => {
   return (user + system) / 1e6;
 };
 
-export async function measureStep(workload: Workload, choice: StepChoice, numSteps: number): Promise<StepCost> {
+export async function measureStep(workload: Sizes, choice: StepChoice, numSteps: number): Promise<StepCost> {
   const config = configOf(workload);
   const { recipe, rematPolicy, scanLayers, packedResiduals = false } = choice;
   const { numLayers } = config;

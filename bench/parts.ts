@@ -18,6 +18,9 @@ import {
   swiglu,
 } from "../src/nn/index.ts";
 import { defaultClient, put } from "../src/pjrt/index.ts";
+import { ensureTunables } from "./command.ts";
+
+ensureTunables();
 
 const [M, D, F, V] = [4096, 512, 1408, 8192];
 let seed = 7;

@@ -7,11 +7,11 @@ import { parseArguments } from "../src/cli/arguments.ts";
 import { type RematPolicyName, rematPolicies } from "../src/models/rematPolicies.ts";
 import { defaultClient } from "../src/pjrt/index.ts";
 import { measureStep } from "./measuredStep.ts";
-import type { Workload } from "./workload.ts";
+import type { Sizes } from "./workload.ts";
 
 const { settings } = parseArguments(process.argv.slice(2), { maxWords: 0 });
 const { quantization = "none", scan = "false,true", packed = "false", steps = "3", layers = "8", policies } = settings;
-const workload: Workload = {
+const workload: Sizes = {
   layers: Number(layers),
   hidden: 256,
   heads: 4,

@@ -1,7 +1,7 @@
-"""The workload both Python peers train, and the line protocol they speak.
+"""The workload both Python peers train or evaluate, and the line protocol they speak.
 
 A workload is a Llama (Hugging Face tensor names, weights [out, in]), one fixed list of token batches and one optimizer:
-AdamW with a global-norm clip. Both peers get bit-equal FP32 weights and token ids, either from files or drawn here from one seed,
+AdamW with a global-norm clip; or its forward pass and loss alone. Both peers get bit-equal FP32 weights and token ids, either from files or drawn here from one seed,
 so their losses can be compared step by step.
 
 Protocol, one line each way:
@@ -22,8 +22,13 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-# Huge pages kept by the allocator: without them each step faults its temporaries in anew. Read by glibc at start-up only.
-GLIBC_TUNABLES = (Path(__file__).parents[2] / "bin" / "glibc-tunables").read_text().strip()
+# Huge pages kept by the allocator: without them each step faults its temporaries in anew. Read at a process's start only.
+ALLOCATORS = {
+    "system": {},
+    "glibc": {"GLIBC_TUNABLES": (Path(__file__).parents[2] / "bin" / "glibc-tunables").read_text().strip()},
+    "jemalloc": {"LD_PRELOAD": "libjemalloc.so.2", "MALLOC_CONF": "thp:always,dirty_decay_ms:-1,muzzy_decay_ms:-1"},
+    "tcmalloc": {"LD_PRELOAD": "libtcmalloc_minimal.so.4"},
+}
 
 LEARNING_RATE = 1e-3
 BETA1, BETA2, EPSILON, WEIGHT_DECAY = 0.9, 0.95, 1e-8, 0.1
@@ -35,7 +40,7 @@ INIT_STDDEV = 0.02
 
 @dataclass(frozen=True)
 class Workload:
-    """Sizes of one training step; the defaults are workload L8 (32.0 M parameters, 4096 tokens a step)."""
+    """Sizes of one step; the defaults are workload L8 (32.0 M parameters, 4096 tokens a step)."""
 
     layers: int = 8
     hidden: int = 512
@@ -63,7 +68,9 @@ def parse_arguments(peer: str, add_more=lambda parser: None) -> tuple[argparse.N
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="compute type; masters are FP32")
     parser.add_argument("--warmup", type=int, default=2, help="steps before `ready`; the state is reset after them")
-    parser.add_argument("--system-malloc", action="store_true", help="do not restart with GLIBC_TUNABLES for huge pages")
+    parser.add_argument("--tied", action="store_true", help="the embedding is the head")
+    parser.add_argument("--forward", action="store_true", help="the forward pass and its loss alone; matrices are held in the compute type")
+    parser.add_argument("--allocator", choices=ALLOCATORS, default="glibc", help="glibc: with tunables that keep huge pages")
     add_more(parser)
     arguments = parser.parse_args()
     workload = Workload(**{name: getattr(arguments, name) for name in asdict(Workload())})
@@ -77,9 +84,7 @@ def prepare_process(arguments: argparse.Namespace, environment: dict[str, str]) 
 
     Call before the framework is imported. A variable the caller has set already is left alone.
     """
-    wanted = dict(environment)
-    if not arguments.system_malloc:
-        wanted["GLIBC_TUNABLES"] = GLIBC_TUNABLES
+    wanted = {**environment, **ALLOCATORS[arguments.allocator]}
     missing = {name: value for name, value in wanted.items() if name not in os.environ}
     if missing and "HALFBYTE_PEER_STARTED" not in os.environ:
         os.environ.update(missing, HALFBYTE_PEER_STARTED="1")
@@ -88,8 +93,8 @@ def prepare_process(arguments: argparse.Namespace, environment: dict[str, str]) 
     os.sched_setaffinity(0, cores)
 
 
-def parameter_shapes(w: Workload) -> dict[str, tuple[int, ...]]:
-    """Hugging Face name -> shape, in file order. Linear weights are [out, in]."""
+def parameter_shapes(w: Workload, tied: bool) -> dict[str, tuple[int, ...]]:
+    """Hugging Face name -> shape, in file order. Linear weights are [out, in]; a tied head is the embedding."""
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (w.vocab, w.hidden)}
     for layer in range(w.layers):
         prefix = f"model.layers.{layer}."
@@ -104,15 +109,15 @@ def parameter_shapes(w: Workload) -> dict[str, tuple[int, ...]]:
             prefix + "mlp.up_proj.weight": (w.ffn, w.hidden),
             prefix + "mlp.down_proj.weight": (w.hidden, w.ffn),
         }
-    shapes |= {"model.norm.weight": (w.hidden,), "lm_head.weight": (w.vocab, w.hidden)}
-    return shapes
+    shapes["model.norm.weight"] = (w.hidden,)
+    return shapes if tied else {**shapes, "lm_head.weight": (w.vocab, w.hidden)}
 
 
 def initial_weights(arguments: argparse.Namespace, w: Workload) -> dict:
     """FP32 numpy arrays by Hugging Face name, from --init or N(0, 0.02) with norms at 1."""
     import numpy as np
 
-    shapes = parameter_shapes(w)
+    shapes = parameter_shapes(w, arguments.tied)
     if arguments.init:
         from safetensors.numpy import load_file
 
@@ -164,8 +169,8 @@ def versions(*packages: str) -> dict[str, str]:
 
 
 def settings(arguments: argparse.Namespace, *names: str) -> dict:
-    """What was chosen on the command line, and the allocator that is really in force."""
-    shared = {name: getattr(arguments, name) for name in ("dtype", "threads", *names)}
+    """What was chosen on the command line, and what of the allocator is really in force."""
+    shared = {name: getattr(arguments, name) for name in ("dtype", "threads", "allocator", *names)}
     return {**shared, "glibcTunables": os.environ.get("GLIBC_TUNABLES"), "preload": os.environ.get("LD_PRELOAD")}
 
 
@@ -177,7 +182,7 @@ def say(record: dict) -> None:
 def serve(peer: str, w: Workload, step, reset, ready: dict) -> None:
     """Announces readiness, then answers `run N`, `reset` and `quit` until told to stop.
 
-    `step()` trains one step and returns its loss as a float, which makes it wait for the result, so a step's time is whole.
+    `step()` trains (or evaluates) one step and returns its loss as a float, which makes it wait for the result, so a step's time is whole.
     """
     say({"peer": peer, "ready": True, "workload": asdict(w), **ready})
     for line in sys.stdin:

@@ -24,7 +24,7 @@ import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
 import { type RunEvaluation, runEvaluator } from "./runEvaluator.ts";
 import { dataIdentity, doneSoFar, provenanceOf, refuseOtherData } from "./runRecord.ts";
-import { initialState, resumedState, type TrainState } from "./state.ts";
+import { initialParameters, resumedState, startingState, type TrainState } from "./state.ts";
 import { forwardOptions, stepOptions } from "./step.ts";
 import { noTrace, stepTrace } from "./stepTrace.ts";
 import type { StopRequest, StopSignal } from "./stop.ts";
@@ -161,10 +161,8 @@ async function train(run: RunContext): Promise<RunOutcome> {
 async function firstState({ plan, resume, parameters, client }: RunContext): Promise<TrainState<DeviceArray>> {
   const delayedScaling = llamaDelayedScaling(stepOptions(plan));
   const extras = { ...(plan.lossScale && { lossScale: plan.lossScale }), ...(delayedScaling && { delayedScaling }) };
-  const begin = () => ({
-    ...initialState(plan.model, plan.seeds.initWeights, extras),
-    ...(parameters && { params: parameters.params }),
-  });
+  const weights = () => parameters?.params ?? initialParameters(plan.model, plan.seeds.initWeights);
+  const begin = () => startingState(plan.model, weights(), extras);
   const host = resume ? resumedState(resume, extras) : begin();
   return (await putTree(host, client)) as TrainState<DeviceArray>;
 }

@@ -39,21 +39,26 @@ export interface StateExtras {
 
 const initialStd = 0.02;
 
+/** The state before the first step, a function of the model and the seed alone. */
+export function initialState(config: LlamaConfig, seed: number, extras?: StateExtras): TrainState<HostArray> {
+  return startingState(config, initialParameters(config, seed), extras);
+}
+
 /**
- * The state before the first step, a function of the model and the seed alone. Matrices are normal with standard
- * deviation 0.02, those that write to the residual stream (o, down) divided by sqrt(2·layers); norm weights are 1.
+ * Weights before the first step. Matrices are normal with standard deviation 0.02, those that write to the residual stream
+ * (o, down) divided by sqrt(2·layers); norm weights are 1.
  */
-export function initialState(
+export function initialParameters(config: LlamaConfig, seed: number): LlamaTree<HostArray> {
+  return treeMap((spec: Spec, path: string) => initialTensor(spec, path, seed, config), llamaSpecs(config));
+}
+
+/** The state before the first step, from given weights. */
+export function startingState(
   config: LlamaConfig,
-  seed: number,
+  params: LlamaTree<HostArray>,
   { lossScale, delayedScaling }: StateExtras = {},
 ): TrainState<HostArray> {
-  const specs = llamaSpecs(config);
-  const params = treeMap<LlamaTree<HostArray>>(
-    (spec: Spec, path: string) => initialTensor(spec, path, seed, config),
-    specs,
-  );
-  const zeros = () => treeMap<LlamaTree<HostArray>>(zeroArray, specs);
+  const zeros = () => treeMap<LlamaTree<HostArray>>(zeroArray, llamaSpecs(config));
   const optimizer = { count: hostArray([], "int32", new Int32Array(1)), mu: zeros(), nu: zeros() };
   return {
     params,

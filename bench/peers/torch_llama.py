@@ -1,8 +1,8 @@
-"""PyTorch peer: the Llama training step in BF16, or with the blocks' linear layers in emulated low precision, by torch.compile or
-eager. Protocol and workload: workload.py.
+"""PyTorch peer: the Llama training step in BF16 or FP32, or with the blocks' linear layers in emulated low precision, by torch.compile
+or eager. Protocol and workload: workload.py.
 
-FP32 master weights, cast to BF16 where they are used (measured faster than autocast); residual stream BF16; RMSNorm, RoPE and
-loss in FP32; fused AdamW. The defaults are the fastest of what was measured, see README.md.
+FP32 master weights, cast to the compute type where they are used (measured faster than autocast); residual stream in the compute type;
+RMSNorm, RoPE and loss in FP32; fused AdamW. The defaults are the fastest of what was measured, see README.md.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ def add_more(parser):
     parser.add_argument("--quantized", help="emulate low precision in the blocks' linear layers, by a name of quantized_linears.py")
     parser.add_argument(
         "--attention",
-        choices=["sdpa", "softmax", "blocks"],
+        choices=["sdpa", "softmax", "rows"],
         default="softmax",
-        help="sdpa: F.scaled_dot_product_attention; softmax: written out; blocks: written out, causal blocks of 128 rows",
+        help="sdpa: F.scaled_dot_product_attention; softmax: written out; rows: written out, causal blocks of 128 rows",
     )
     parser.add_argument("--fresh", action="store_true", help="compile without inductor's cache, for a true compile time")
 
 
-arguments, w = wl.parse_arguments("torch_l8.py", add_more)
+arguments, w = wl.parse_arguments("torch_llama.py", add_more)
 # One block compiles in a minute where quantizers are in it, and serves all.
 arguments.mode = arguments.mode or ("blocks" if arguments.quantized else "compile")
 environment = {
     "CUDA_VISIBLE_DEVICES": "",
     "OMP_NUM_THREADS": str(arguments.threads),
+    "OMP_PROC_BIND": "close",
     "TORCHINDUCTOR_CACHE_DIR": wl.cache_folder("inductor"),
 }
 if arguments.fresh:
@@ -46,7 +47,9 @@ import torch  # noqa: E402  (after the process has its environment)
 import torch.nn.functional as F  # noqa: E402
 from torch import nn  # noqa: E402
 
+torch.set_flush_denormal(True)  # as XLA; before threads exist, which inherit it
 torch.set_num_threads(arguments.threads)
+torch.set_float32_matmul_precision("highest")  # FP32 is true FP32
 logging.getLogger("torch.utils.flop_counter").setLevel(logging.ERROR)  # it misses triton, which only a GPU needs
 DTYPE = {"bfloat16": torch.bfloat16, "float32": torch.float32}[arguments.dtype]
 BLOCK_ROWS = 128
@@ -116,7 +119,7 @@ def attend(q, k, v):
     k = k.repeat_interleave(w.heads // w.kv, dim=1)
     v = v.repeat_interleave(w.heads // w.kv, dim=1)
     seq = q.shape[2]
-    rows = BLOCK_ROWS if arguments.attention == "blocks" else seq
+    rows = BLOCK_ROWS if arguments.attention == "rows" else seq
     mask = torch.ones(seq, seq, dtype=torch.bool).tril()
     outputs = []
     for start in range(0, seq, rows):
@@ -185,7 +188,8 @@ class Llama(nn.Module):
     def __init__(self):
         super().__init__()
         self.model = Body()
-        self.lm_head = CastLinear(w.hidden, w.vocab)
+        if not arguments.tied:
+            self.lm_head = CastLinear(w.hidden, w.vocab)
         cos, sin = wl.rope_tables(w)
         self.register_buffer("cos", torch.from_numpy(cos), persistent=False)
         self.register_buffer("sin", torch.from_numpy(sin), persistent=False)
@@ -197,7 +201,8 @@ class Llama(nn.Module):
         return self.loss(x, targets)
 
     def loss(self, x, targets):
-        logits = self.lm_head(self.model.norm(x)).float()
+        head = self.model.embed_tokens if arguments.tied else self.lm_head
+        logits = cast_linear(self.model.norm(x), head.weight).float()
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
@@ -207,6 +212,11 @@ def main() -> None:
     batches = [(batch[:, :-1].contiguous(), batch[:, 1:].contiguous()) for batch in tokens]
     model = Llama()
     model.load_state_dict(weights)
+    if arguments.forward:
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+            if parameter.dim() > 1:
+                parameter.data = parameter.data.to(DTYPE)
     parameters = list(model.parameters())
     optimizer = torch.optim.AdamW(
         parameters,
@@ -227,17 +237,23 @@ def main() -> None:
 
     def step() -> float:
         nonlocal done
-        loss = loss_of(*batches[done % len(batches)])
+        batch = batches[done % len(batches)]
+        done += 1
+        if arguments.forward:
+            with torch.no_grad():
+                return loss_of(*batch).item()
+        loss = loss_of(*batch)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(parameters, wl.CLIP_NORM)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        done += 1
         return loss.item()
 
     def reset() -> None:
         nonlocal done
         done = 0
+        if arguments.forward:
+            return
         torch.manual_seed(arguments.seed)  # for stochastic rounding
         model.load_state_dict(weights)
         for state in optimizer.state.values():

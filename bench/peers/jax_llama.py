@@ -1,6 +1,7 @@
-"""JAX peer: the Llama training step in BF16 on XLA's CPU backend, as a JAX user writes it. Protocol and workload: workload.py.
+"""JAX peer: the Llama training step in BF16 or FP32 on XLA's CPU backend, as a JAX user writes it. Protocol and workload: workload.py.
 
-FP32 master weights, cast to BF16 where they are used; RMSNorm, RoPE, softmax and loss in FP32; jit with the state donated.
+FP32 master weights, cast to the compute type where they are used; RMSNorm, RoPE, softmax and loss in FP32; the whole step in one
+jit with the state donated.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import workload as wl
 def add_more(parser):
     parser.add_argument("--blocks", choices=["unrolled", "scan"], default="unrolled", help="how the layers are repeated")
     parser.add_argument("--attention", choices=["einsum", "library"], default="einsum", help="einsums or jax.nn.dot_product_attention")
+    parser.add_argument("--products", choices=["compute", "wide"], default="compute", help="what a linear layer's product gives: the compute type, or FP32 that is then cast")
 
 
-arguments, w = wl.parse_arguments("jax_l8.py", add_more)
+arguments, w = wl.parse_arguments("jax_llama.py", add_more)
 wl.prepare_process(arguments, {"JAX_PLATFORMS": "cpu"})
 
 import jax  # noqa: E402  (after the process has its environment)
@@ -24,10 +26,14 @@ import numpy as np  # noqa: E402
 
 DTYPE = {"bfloat16": jnp.bfloat16, "float32": jnp.float32}[arguments.dtype]
 COS, SIN = wl.rope_tables(w)
+if arguments.dtype == "float32":
+    jax.config.update("jax_default_matmul_precision", "highest")  # true FP32 wherever a faster form exists
 
 
 def linear(x, weight):
     """x [..., in] times a weight [out, in], in the compute type."""
+    if arguments.products == "wide":
+        return jnp.matmul(x, weight.astype(DTYPE).T, preferred_element_type=jnp.float32).astype(DTYPE)
     return x @ weight.astype(DTYPE).T
 
 
@@ -75,7 +81,8 @@ def loss_of(params, ids, targets):
         for p in params["layers"]:
             x = block(x, p)
     x = rms_norm(x, params["norm"])
-    logits = jnp.matmul(x, params["lm_head"].astype(DTYPE).T, preferred_element_type=jnp.float32)
+    head = params["embed_tokens" if arguments.tied else "lm_head"]
+    logits = jnp.matmul(x, head.astype(DTYPE).T, preferred_element_type=jnp.float32)
     chosen = jnp.take_along_axis(logits, targets[..., None], axis=-1)[..., 0]
     return jnp.mean(jax.nn.logsumexp(logits, axis=-1) - chosen)
 
@@ -100,7 +107,7 @@ def train_step(state, ids, targets):
 
 
 def as_tree(weights):
-    """Hugging Face names -> {embed_tokens, layers, norm, lm_head}; layers is a list, or stacked arrays for scan."""
+    """Hugging Face names -> {embed_tokens, layers, norm, lm_head unless tied}; layers is a list, or stacked arrays for scan."""
     layers = []
     for index in range(w.layers):
         prefix = f"model.layers.{index}."
@@ -111,7 +118,7 @@ def as_tree(weights):
         "embed_tokens": weights["model.embed_tokens.weight"],
         "layers": layers,
         "norm": weights["model.norm.weight"],
-        "lm_head": weights["lm_head.weight"],
+        **({} if arguments.tied else {"lm_head": weights["lm_head.weight"]}),
     }
 
 
@@ -119,9 +126,14 @@ def main() -> None:
     tree = as_tree(wl.initial_weights(arguments, w))
     batches = [(jnp.array(batch[:, :-1]), jnp.array(batch[:, 1:])) for batch in wl.token_batches(arguments, w)]
 
-    def fresh_state():
+    def fresh_params():
         # copied: the step donates its state, and a CPU array may alias the numpy one it was made from
-        params = jax.tree.map(lambda array: jnp.array(array, copy=True), tree)
+        return jax.tree.map(lambda array: jnp.array(array, copy=True), tree)
+
+    def fresh_state():
+        if arguments.forward:
+            return jax.tree.map(lambda array: array.astype(DTYPE) if array.ndim > 1 else array, fresh_params())
+        params = fresh_params()
         return {
             "params": params,
             "m": jax.tree.map(jnp.zeros_like, params),
@@ -132,20 +144,27 @@ def main() -> None:
     state = fresh_state()
     done = 0
     start = time.perf_counter()
-    compiled = jax.jit(train_step, donate_argnums=0).lower(state, *batches[0]).compile()
+    program = jax.jit(loss_of) if arguments.forward else jax.jit(train_step, donate_argnums=0)
+    compiled = program.lower(state, *batches[0]).compile()
     compile_seconds = time.perf_counter() - start
 
     def step() -> float:
         nonlocal state, done
-        state, loss = compiled(state, *batches[done % len(batches)])
+        batch = batches[done % len(batches)]
         done += 1
+        if arguments.forward:
+            return float(compiled(state, *batch))
+        state, loss = compiled(state, *batch)
         loss = float(loss)
         jax.block_until_ready(state)
         return loss
 
     def reset() -> None:
         nonlocal state, done
-        state, done = fresh_state(), 0
+        if not arguments.forward:
+            state = None  # before the new one is made: both would not fit beside another peer
+            state = fresh_state()
+        done = 0
 
     losses = [step() for _ in range(arguments.warmup)]
     reset()
@@ -153,7 +172,7 @@ def main() -> None:
         "compileSeconds": compile_seconds,
         "warmupLosses": losses,
         "versions": wl.versions("jax", "jaxlib", "numpy"),
-        "settings": wl.settings(arguments, "blocks", "attention"),
+        "settings": wl.settings(arguments, "blocks", "attention", "products"),
     }
     wl.serve("jax", w, step, reset, ready)
 

@@ -1,0 +1,33 @@
+/** What the benchmark commands share: their environment, their end, their numbers. */
+import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { UserError } from "../src/base/errors.ts";
+
+/** What the launcher sets: memory kept by the allocator between steps (docs/performance.md). Read at a process's start only. */
+export const glibcTunables = readFileSync(new URL("../bin/glibc-tunables", import.meta.url), "utf8").trim();
+
+/** For commands that time things in their own process: runs this one once more, starting with the allocator's settings, and ends. */
+export function ensureTunables(): void {
+  if (process.env.GLIBC_TUNABLES !== undefined) return;
+  const env = { ...process.env, GLIBC_TUNABLES: glibcTunables };
+  const args = [...process.execArgv, ...process.argv.slice(1)];
+  process.exit(spawnSync(process.execPath, args, { stdio: "inherit", env }).status ?? 1);
+}
+
+/** Runs a benchmark's main function: a user's mistake ends it with 2, another failure with 1. */
+export function runBenchmark(main: (args: readonly string[]) => Promise<void>): void {
+  main(process.argv.slice(2)).catch((error: unknown) => {
+    process.stderr.write(`${error instanceof Error ? error.message : error}\n`);
+    process.exit(error instanceof UserError ? 2 : 1);
+  });
+}
+
+/** A setting that counts something. @throws UserError unless it is a whole number above 0 */
+export function countOf(key: string, text: string): number {
+  const count = Number(text);
+  if (Number.isInteger(count) && count > 0) return count;
+  throw new UserError("E_BENCH", `${key}=${text}: must be a whole number above 0`);
+}
+
+export const median = (list: readonly number[]): number =>
+  [...list].sort((a, b) => a - b)[Math.floor(list.length / 2)] ?? Number.NaN;
