@@ -32,9 +32,8 @@ export function ropeFrequencies({ headDim, theta, scaling }: RopeOptions): Float
   });
 }
 
-/** Factors of rotary positions. */
+/** Factors of rotary positions: cosines and sines of the angles, [T, 1, H/2]. */
 export interface RopeTables {
-  /** Cosines, [T, 1, H]; `sin` has sines of the same shape, the first half negated. */
   readonly cos: Tensor;
   readonly sin: Tensor;
 }
@@ -43,20 +42,21 @@ export interface RopeTables {
 export function ropeTables(length: number, options: RopeOptions): RopeTables {
   const half = options.headDim / 2;
   const frequencies = constant(hostArray([1, half], "float32", ropeFrequencies(options)));
-  const angles = iota([length, half], 0, "float32").mul(frequencies);
-  const [cos, sin] = [angles.cos(), angles.sin()];
-  const table = (a: Tensor, b: Tensor) => concat([a, b], 1).expandDims(1);
-  return { cos: table(cos, cos), sin: table(sin.neg(), sin) };
+  const angles = iota([length, half], 0, "float32").mul(frequencies).expandDims(1);
+  return { cos: angles.cos(), sin: angles.sin() };
 }
 
-/** Rotates x [B, T, N, H] by its positions, in float32, and rounds once. */
+/**
+ * Rotates x [B, T, N, H] by its positions, in float32, and rounds once. Half by half and joined: XLA's CPU loops take the
+ * halves in vectors, where a reversed or gathered pair makes them take element by element.
+ */
 export function rope(x: Tensor, { cos, sin }: RopeTables): Tensor {
-  const [B, T, N, H] = x.shape as [number, number, number, number];
+  const half = x.shape[3]! / 2;
   const wide = x.astype("float32");
-  // The pair's other half by reversing a [2, H/2] view, which needs no concatenation.
-  const swapped = wide
-    .reshape([B, T, N, 2, H / 2])
-    .reverse([3])
-    .reshape(x.shape);
-  return wide.mul(cos).add(swapped.mul(sin)).astype(x.dtype);
+  const [first, second] = [wide.narrow(3, 0, half), wide.narrow(3, half, half)];
+  const turned = [first.mul(cos).sub(second.mul(sin)), second.mul(cos).add(first.mul(sin))];
+  return concat(
+    turned.map((part) => part.astype(x.dtype)),
+    3,
+  );
 }
