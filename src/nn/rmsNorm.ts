@@ -23,8 +23,7 @@ type Pair = readonly [x: Tensor, ct: Tensor];
 
 const apart = (pair: Pair): Pair => optimizationBarrier(pair) as unknown as Pair;
 
-const inverseRms = (wide: Tensor, eps: number): Tensor =>
-  wide.mul(wide).mean(-1, { keepDims: true }).add(eps).rsqrt();
+const inverseRms = (wide: Tensor, eps: number): Tensor => wide.mul(wide).mean(-1, { keepDims: true }).add(eps).rsqrt();
 
 function normalized(x: Tensor, eps: number): Tensor {
   const wide = x.astype("float32");
