@@ -9,6 +9,7 @@ import { build, buildIsCurrent } from "./build.mjs";
 import { cacheRoot, removeTemporaries, withLock } from "./cache.mjs";
 import { installSotu, sotuFolder, sotuIsInstalled } from "./dataset.mjs";
 import { dependenciesAreCurrent, installDependencies } from "./dependencies.mjs";
+import { buildKernels, findCompiler, kernelsAreBuilt } from "./nativeKernels.mjs";
 import { installPlugin, mainPlugin, megabytesOf, pluginIsInstalled, secondPlugin } from "./plugin.mjs";
 import { endPrograms, isEntry, SetupError } from "./process.mjs";
 import { progressOn, secondsSince } from "./progress.mjs";
@@ -17,8 +18,9 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 
 const HELP = `Usage: halfbyte setup [options]   (in a clone also: npm run setup -- [options])
 
-Installs the npm packages of the lock file, builds dist, and fetches the PJRT CPU plugin into the cache
-(\${HALFBYTE_CACHE:-~/.cache/halfbyte}). Does only what is missing.
+Installs the npm packages of the lock file, builds dist, fetches the PJRT CPU plugin into the cache
+(\${HALFBYTE_CACHE:-~/.cache/halfbyte}), and builds the native CPU kernels there where a C++ compiler is (without them everything
+runs, some of it slower). Does only what is missing.
 
   --demo            also the demo's text (7 MB)
   --second-plugin   also a second PJRT CPU plugin, which some tests use (63 MB)
@@ -26,6 +28,7 @@ Installs the npm packages of the lock file, builds dist, and fetches the PJRT CP
   --help
 
 HALFBYTE_PJRT_PLUGIN=PATH   use this PJRT plugin; none is fetched
+CXX=COMPILER                the C++ compiler of the native kernels (default: c++, g++ or clang++, whichever is there)
 
 Example: halfbyte setup --demo
 `;
@@ -37,7 +40,7 @@ Example: halfbyte setup --demo
  * @property {boolean} wanted
  * @property {string} [unwanted] why not
  * @property {() => boolean} isDone
- * @property {(note: (text: string) => void) => Promise<void>} run note: tells how far it is
+ * @property {(note: (text: string) => void) => Promise<void | { skipped: string }>} run note: tells how far it is
  * @property {boolean} [locked] changes the working tree: one run at a time
  */
 
@@ -82,6 +85,13 @@ function stepsFor(options) {
       run: (note) => installPlugin(cache, secondPlugin, note),
     },
     {
+      name: "native-kernels",
+      label: "native CPU kernels",
+      wanted: true,
+      isDone: () => kernelsAreBuilt(cache, root),
+      run: (note) => buildKernelsIfPossible(cache, note),
+    },
+    {
       name: "demo-text",
       label: `the demo's text, into ${sotuFolder(cache)}`,
       wanted: options.demo === true,
@@ -89,6 +99,20 @@ function stepsFor(options) {
       run: () => installSotu(cache),
     },
   ];
+}
+
+/**
+ * They are no condition of anything: what goes wrong is said and the set-up goes on.
+ * @param {string} cache @param {(note: string) => void} note
+ */
+async function buildKernelsIfPossible(cache, note) {
+  const found = await findCompiler();
+  if ("reason" in found) return { skipped: found.reason };
+  try {
+    return await buildKernels(cache, root, found, note);
+  } catch (error) {
+    return { skipped: `${found.compiler} failed: ${/** @type {Error} */ (error).message}` };
+  }
 }
 
 /** @typedef {{ step: string, state: "present" | "done" | "skipped", seconds: number }} StepResult */
@@ -114,7 +138,7 @@ export async function setUp(options, progress) {
 /**
  * @param {Step} step
  * @param {import("./progress.mjs").Progress} progress
- * @returns {Promise<"present" | "done">}
+ * @returns {Promise<"present" | "done" | "skipped">}
  */
 async function carryOut(step, progress) {
   if (step.isDone()) return "present";
@@ -124,12 +148,17 @@ async function carryOut(step, progress) {
     progress.say(`- ${step.label} …`);
     let detail = step.name;
     const timer = setInterval(() => progress.show(`  ${secondsSince(start).toFixed(0)} s: ${detail}`), 500);
+    let result;
     try {
-      await step.run((text) => {
+      result = await step.run((text) => {
         detail = text;
       });
     } finally {
       clearInterval(timer);
+    }
+    if (result !== undefined) {
+      progress.say(`  skipped: ${result.skipped}`);
+      return "skipped";
     }
     progress.say(`  done in ${secondsSince(start)} s`);
     return "done";

@@ -7,7 +7,7 @@ import { cacheFolder } from "../src/pjrt/index.ts";
 /** The caller removes it. */
 export function temporaryCache(): string {
   const folder = mkdtempSync(join(tmpdir(), "halfbyte-cache-"));
-  for (const part of ["plugins", "peaks"]) {
+  for (const part of ["plugins", "peaks", "native"]) {
     const known = join(cacheFolder(), part);
     if (existsSync(known)) symlinkSync(known, join(folder, part));
   }

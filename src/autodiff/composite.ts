@@ -27,9 +27,11 @@ interface CompositeParams {
   readonly body: Program;
   /** The body's outputs as traced, where they may be markers, which have reverse rules. */
   readonly results: readonly Tensor[];
+  /** Where no platform's table knows it: the body in place, not a StableHLO composite. */
+  readonly inPlace: boolean;
 }
 
-const compositeOp: Op<CompositeParams> = {
+export const compositeOp: Op<CompositeParams> = {
   name: "composite",
   shape: (_, { results }) => results,
   vjp: ({ inputs, params: { body, results }, cts }) => {
@@ -37,13 +39,15 @@ const compositeOp: Op<CompositeParams> = {
     const again = replay(results, new Map(body.inputs.map((t, i) => [t, own[i]!])));
     return backward(again, cts, own);
   },
-  lower: (e, inputs, { name, attributes, body }, outputs) =>
-    e.op("stablehlo.composite", inputs, outputs, {
-      name: mlirString(name),
-      composite_attributes: mlirDictionary(attributes),
-      decomposition: e.func(name, body),
-      version: "1 : i32",
-    }),
+  lower: (e, inputs, { name, attributes, body, inPlace }, outputs) =>
+    inPlace
+      ? e.inline(body, inputs)
+      : e.op("stablehlo.composite", inputs, outputs, {
+          name: mlirString(name),
+          composite_attributes: mlirDictionary(attributes),
+          decomposition: e.func(name, body),
+          version: "1 : i32",
+        }),
   interpret: (inputs, { body }) => interpretProgram(body, inputs),
   show: ({ name, attributes }) =>
     Object.keys(attributes).length === 0 ? name : `${name} ${mlirDictionary(attributes)}`,
@@ -63,6 +67,21 @@ export function composite<A extends readonly unknown[], R>(
     throw new ShapeError(`composite: a name is "vendor.operation", two words with a dot between; got "${name}"`);
   }
   checkAttributes(`composite ${name}`, attributes);
+  return applied(f, { name, attributes, inPlace: false });
+}
+
+/**
+ * f, for which Halfbyte's lowering for the platform may know a kernel called `name`. Without one, programs are as if f had been
+ * called.
+ */
+export function withKernel<A extends readonly unknown[], R>(name: string, f: (...args: A) => R): (...args: A) => R {
+  return applied(f, { name, attributes: {}, inPlace: true });
+}
+
+function applied<A extends readonly unknown[], R>(
+  f: (...args: A) => R,
+  options: Pick<CompositeParams, "name" | "attributes" | "inPlace">,
+): (...args: A) => R {
   return (...args) => {
     const leaves = tensorsIn(args, "composite: an argument");
     const inside = leaves.map(parameter);
@@ -70,6 +89,6 @@ export function composite<A extends readonly unknown[], R>(
     const results = tensorsIn(out, "composite: the function's result");
     const captures = capturesOf(results, inside);
     const body = makeProgram([...captures, ...inside], results);
-    return treeUnflatten<R>(out, apply(compositeOp, [...captures, ...leaves], { name, attributes, body, results }));
+    return treeUnflatten<R>(out, apply(compositeOp, [...captures, ...leaves], { ...options, body, results }));
   };
 }

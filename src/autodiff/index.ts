@@ -3,7 +3,7 @@
  * computation. A new transform is a file here; a new operation's reverse rule belongs to the operation.
  */
 export { backward } from "./backward.ts";
-export { composite } from "./composite.ts";
+export { composite, withKernel } from "./composite.ts";
 export { cond } from "./cond.ts";
 export { type CustomVjp, customVjp } from "./customVjp.ts";
 export { grad, type Vjp, valueAndGrad, vjp } from "./grad.ts";

@@ -1,6 +1,14 @@
 /** `halfbyte doctor`: what this machine offers, how fast it is, what runs natively and what emulated, and what to fix. */
 import { compiledCache } from "../jit/index.ts";
-import { Client, locatePlugin, type MatrixPeak, measureMatrixPeak, probeOneDnn } from "../pjrt/index.ts";
+import {
+  Client,
+  locatePlugin,
+  type MatrixPeak,
+  measureMatrixPeak,
+  type NativeKernels,
+  nativeKernels,
+  probeOneDnn,
+} from "../pjrt/index.ts";
 import { advice, type RecipeSupport, recipeSupport } from "./advice.ts";
 import { parseArguments } from "./arguments.ts";
 import { cacheText } from "./cache.ts";
@@ -25,6 +33,8 @@ interface Report {
   };
   /** The measured rate of BF16 products on one device, and whether oneDNN's product is there and right. */
   readonly peak: MatrixPeak & { readonly oneDnn: boolean };
+  /** Whether programs call the kernels that the set-up builds. */
+  readonly nativeKernels: NativeKernels;
   /** Compiled programs on disk. */
   readonly compiled: ReturnType<typeof compiledCache>;
   readonly recipes: readonly RecipeSupport[];
@@ -53,6 +63,7 @@ async function examine(): Promise<Report> {
       devices: client.devices.map(({ id, kind }) => ({ id, kind })),
     },
     peak,
+    nativeKernels: await nativeKernels(client),
     compiled: compiledCache(),
     recipes: recipeSupport(client.platformName, machine),
     advice: advice(client.platformName, machine),
@@ -61,6 +72,11 @@ async function examine(): Promise<Report> {
 
 const gib = (bytes: number) => `${(bytes / 2 ** 30).toFixed(1)} GiB`;
 const yes = (value: boolean) => (value ? "yes" : "no");
+
+const kernelsText = (kernels: NativeKernels): string =>
+  kernels.used
+    ? `native ones in use: ${kernels.instructionSet}, built by ${kernels.compiler}`
+    : `native ones not in use: ${kernels.reason}`;
 
 /** The report for a person; also used by its test. */
 export function showReport(report: Report): string {
@@ -85,6 +101,7 @@ export function showReport(report: Report): string {
       "Matrices",
       `${(peak.flopsPerSecond / 1e12).toFixed(2)} TFLOP/s in BF16, measured; oneDNN's products usable: ${yes(peak.oneDnn)}`,
     ],
+    ["Kernels", kernelsText(report.nativeKernels)],
     ["Cache", `${cacheText(report.compiled)} (${report.compiled.folder})`],
     ...report.recipes.map(({ recipe, how, detail }, i): [string, string] => [
       i === 0 ? "Precision" : "",

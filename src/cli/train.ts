@@ -2,6 +2,7 @@
 import { megabytes } from "../base/byteSize.ts";
 import { showConfig } from "../config/index.ts";
 import { compareRuns } from "../metrics/index.ts";
+import { configureDefaultClient } from "../pjrt/index.ts";
 import { runTraining } from "../train/run.ts";
 import { exitCodeOf } from "../train/stop.ts";
 import { parseArguments } from "./arguments.ts";
@@ -38,6 +39,7 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
   async run(args) {
     const { settings, flags, words } = parseArguments(args, { maxWords: 1 });
     const given = await configOf(words[0], settings);
+    configureDefaultClient({ nativeKernels: given.compute.nativeKernels });
     const json = flags.has("json");
     const stream = json ? process.stderr : process.stdout;
     const say = (text: string) => void stream.write(`${text}\n`);

@@ -5,14 +5,31 @@
  * used. Without it, and where XLA's partitioner splits the program, contractions stay dots, in the form whose kernel is
  * fast: bfloat16 operands, float32 result, the left operand contracted along its last dim.
  */
+import { compositeOp } from "../autodiff/composite.ts";
 import { type Emitted, type Emitter, type Spec, sizeOf } from "../core/index.ts";
 import { type DotParams, dotOp, emitDot, freeDims } from "../core/ops/dot.ts";
 import { i64s } from "../core/ops/shape.ts";
+import { nativeCall } from "./nativeCalls.ts";
 import type { LoweringTable } from "./stablehlo.ts";
 
-/** The CPU's table. `oneDnn`: whether the plugin's oneDNN call is there and right. */
-export function cpuLowering({ oneDnn }: { oneDnn: boolean }): LoweringTable {
+export interface CpuCalls {
+  /** Whether the plugin's oneDNN call is there and right. */
+  readonly oneDnn: boolean;
+  /** Instructions of the native kernels; undefined: there are none. */
+  readonly nativeInstructions?: number | undefined;
+}
+
+/** The CPU's table. */
+export function cpuLowering({ oneDnn, nativeInstructions: instructions }: CpuCalls): LoweringTable {
+  const native: LoweringTable = new Map([
+    [
+      compositeOp,
+      (e, inputs, { name }: { name: string }, outputs) =>
+        instructions === undefined ? undefined : nativeCall(e, inputs, { name, instructions }, outputs),
+    ],
+  ]);
   return new Map([
+    ...native,
     [
       dotOp,
       (e, [a, b], params, [out]) =>

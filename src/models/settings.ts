@@ -60,6 +60,12 @@ export const blockSettings = z.object({
     .boolean()
     .default(false)
     .describe("Compile one block for each run of blocks of equal precision and loop over it; the same results"),
+  native_kernels: z
+    .enum(["auto", "off"])
+    .default("auto")
+    .describe(
+      "Kernels that the set-up builds for this processor: auto uses them where they are and halfbyte doctor finds them right; off is XLA alone; results differ in rounding",
+    ),
   attention: z
     .enum(attentionNames)
     .default("autoselected")

@@ -7,7 +7,7 @@
  *
  * Dims: B batch, T time, N query heads, K key heads, G = N/K, H head dim.
  */
-import { customVjp } from "../autodiff/index.ts";
+import { customVjp, withKernel } from "../autodiff/index.ts";
 import { ShapeError } from "../base/errors.ts";
 import { checkpointName, concat, dot, iota, pad, showSpec, type Tensor, where } from "../core/index.ts";
 import { inSequence } from "./inSequence.ts";
@@ -35,21 +35,30 @@ const defaultTiles: AttentionTiles = { rows: 128, heads: 16 };
 
 /** softmax(q kᵀ / √H, causal) v → [B, T, N, H] in the inputs' dtype. @throws ShapeError */
 export function causalAttention({ q, k, v }: AttentionInputs, tiles: AttentionTiles = defaultTiles): Tensor {
-  const [B, T, N, H] = q.shape as [number, number, number, number];
-  const K = k.shape[2]!;
+  const [N, K] = [q.shape[2]!, k.shape[2]!];
   if (N % K !== 0)
     throw new ShapeError(
       `attention: ${N} query heads are no multiple of ${K} key heads (${showSpec(q)}, ${showSpec(k)})`,
     );
-  const G = N / K;
-  // [B, T, K, G, H] → [B·K, T·G, H]: a key head's queries as rows.
-  const byHead = (x: Tensor, group: number) =>
-    x
-      .reshape([B, T, K, group, H])
-      .transpose([0, 2, 1, 3, 4])
-      .reshape([B * K, T * group, H]);
-  const out = attendHeads(byHead(q, G), byHead(k, 1), byHead(v, 1), { group: G, tiles });
-  return out.reshape([B, K, T, G, H]).transpose([0, 2, 1, 3, 4]).reshape([B, T, N, H]);
+  const options: HeadsOptions = { group: N / K, tiles };
+  // Kernels get operands and give results in the order of these lists.
+  const forward = withKernel("halfbyte.attention_forward", (q: Tensor, k: Tensor, v: Tensor) => {
+    const { out, logSumExp } = allForward({ q, k, v }, options);
+    return [out, logSumExp] as const;
+  });
+  type Leaves = readonly [q: Tensor, k: Tensor, v: Tensor, out: Tensor, logSumExp: Tensor, ct: Tensor];
+  const backward = withKernel("halfbyte.attention_backward", (...[q, k, v, out, logSumExp, ct]: Leaves) => {
+    const { dq, dk, dv } = allBackward({ q, k, v, out, logSumExp, ct }, options);
+    return [dq, dk, dv] as const;
+  });
+  const attend = customVjp({
+    fwd: (q: Tensor, k: Tensor, v: Tensor) => {
+      const [out, logSumExp] = forward(q, k, v).map((x) => checkpointName(x, "context")) as [Tensor, Tensor];
+      return { out, residuals: { q, k, v, out, logSumExp } };
+    },
+    bwd: ({ q, k, v, out, logSumExp }, ct) => backward(q, k, v, out, logSumExp, ct),
+  });
+  return attend(q, k, v);
 }
 
 interface HeadsOptions {
@@ -57,42 +66,60 @@ interface HeadsOptions {
   readonly tiles: AttentionTiles;
 }
 
-/** q [heads, T·G, H], k and v [heads, T, H] → [heads, T·G, H]. */
-function attendHeads(q: Tensor, k: Tensor, v: Tensor, options: HeadsOptions): Tensor {
-  const attend = customVjp({
-    fwd: (q: Tensor, k: Tensor, v: Tensor) => {
-      const ranges = headRanges(q, options).map(({ of }) => ({ q: of(q), k: of(k), v: of(v) }));
-      const parts = inSequence(ranges, (range) => forward(range, options));
-      const out = checkpointName(
-        concat(
-          parts.map((part) => part.out),
-          0,
-        ),
-        "context",
-      );
-      const logSumExp = checkpointName(
-        concat(
-          parts.map((part) => part.logSumExp),
-          0,
-        ),
-        "context",
-      );
-      return { out, residuals: { q, k, v, out, logSumExp } };
-    },
-    bwd: ({ q, k, v, out, logSumExp }, ct) => {
-      const ranges = headRanges(q, options).map(({ of }) => {
-        return { q: of(q), k: of(k), v: of(v), out: of(out), logSumExp: of(logSumExp), ct: of(ct) };
-      });
-      const parts = inSequence(ranges, (range) => backward(range, options));
-      const join = (name: "dq" | "dk" | "dv") =>
-        concat(
-          parts.map((part) => part[name]),
-          0,
-        );
-      return [join("dq"), join("dk"), join("dv")];
-    },
-  });
-  return attend(q, k, v);
+/** [B, T, K·G, H] → [B·K, T·G, H]: a key head's queries as rows. */
+function byHead(x: Tensor, group: number): Tensor {
+  const [B, T, N, H] = x.shape as [number, number, number, number];
+  const K = N / group;
+  return x
+    .reshape([B, T, K, group, H])
+    .transpose([0, 2, 1, 3, 4])
+    .reshape([B * K, T * group, H]);
+}
+
+/** The way back, into the shape of `like`. */
+function byTime(x: Tensor, { shape }: Tensor, group: number): Tensor {
+  const [B, T, N, H] = shape as [number, number, number, number];
+  return x
+    .reshape([B, N / group, T, group, H])
+    .transpose([0, 2, 1, 3, 4])
+    .reshape(shape);
+}
+
+/** Results of parts, which have heads each, joined by name. */
+function joined<P>(parts: readonly P[], name: keyof P): Tensor {
+  return concat(
+    parts.map((part) => part[name] as Tensor),
+    0,
+  );
+}
+
+/** Of the inputs by time; the log-sum-exp [B·K, T·G, 1] is by head. */
+function allForward({ q, k, v }: Heads, options: HeadsOptions): AttendedHeads {
+  const heads = { q: byHead(q, options.group), k: byHead(k, 1), v: byHead(v, 1) };
+  const ranges = headRanges(heads.q, options).map(({ of }) => ({ q: of(heads.q), k: of(heads.k), v: of(heads.v) }));
+  const parts = inSequence(ranges, (range) => forward(range, options));
+  return { out: byTime(joined(parts, "out"), q, options.group), logSumExp: joined(parts, "logSumExp") };
+}
+
+/** Of the inputs by time, but for the log-sum-exp. */
+function allBackward({ q, k, v, out, logSumExp, ct }: Saved, options: HeadsOptions): Cotangents {
+  const { group } = options;
+  const rows = { q: byHead(q, group), out: byHead(out, group), ct: byHead(ct, group) };
+  const keys = { k: byHead(k, 1), v: byHead(v, 1) };
+  const ranges = headRanges(rows.q, options).map(({ of }) => ({
+    q: of(rows.q),
+    k: of(keys.k),
+    v: of(keys.v),
+    out: of(rows.out),
+    logSumExp: of(logSumExp),
+    ct: of(rows.ct),
+  }));
+  const parts = inSequence(ranges, (range) => backward(range, options));
+  return {
+    dq: byTime(joined(parts, "dq"), q, group),
+    dk: byTime(joined(parts, "dk"), k, 1),
+    dv: byTime(joined(parts, "dv"), v, 1),
+  };
 }
 
 /** Ranges are unrolled: where there are many heads, each takes more, so that programs do not grow with the batch. */

@@ -83,6 +83,23 @@ export class PjrtApi {
     return offset + 8 <= this.#table.byteLength && this.#table.getBigUint64(offset, true) !== 0n;
   }
 
+  /** The plugin's extension of a type, or undefined: the address of a struct that begins with its size, type and successor. */
+  extension(type: number): Pointer | undefined {
+    for (let at = this.#table.getBigUint64(8, true); at !== 0n; ) {
+      const head = viewAt(at, 24);
+      if (head.getInt32(8, true) === type) return at;
+      at = head.getBigUint64(16, true);
+    }
+    return undefined;
+  }
+
+  /** Calls a function of an extension with its struct; `held` is kept alive during the call. @throws PjrtError */
+  callExtension(address: Pointer, bytes: Uint8Array, held: unknown): void {
+    const error = functionAt(address)(bytes);
+    this.lastHeld = held;
+    if (error !== null) throw this.#takeError(error);
+  }
+
   /**
    * Calls a function on this thread. Memory that `input` names is kept alive during the call, and so is `held`: what that
    * memory points to in turn. @throws PjrtError with the plugin's status and message.

@@ -18,6 +18,8 @@ export interface ClientOptions {
   readonly plugin?: Plugin | string;
   /** Virtual devices of a CPU client, from 1 to 64 (default 1). */
   readonly devices?: number;
+  /** Whether programs may call the native CPU kernels that the set-up builds (default "auto": where they are there and right). */
+  readonly nativeKernels?: "auto" | "off";
 }
 
 /** What a dispatched program gives: its outputs and one event per device. @internal */
@@ -46,6 +48,8 @@ export class Client {
   readonly platformName: string;
   readonly platformVersion: string;
   readonly devices: readonly Device[];
+  /** What the options say of native kernels; `nativeKernels(client)` tells whether they are used. @internal */
+  readonly nativeKernelsWanted: boolean;
   /** Arrays that were dropped without `dispose()`. */
   readonly leaked = { arrays: 0, bytes: 0 };
   /** @internal */
@@ -69,7 +73,8 @@ export class Client {
     if (devices !== undefined && !(Number.isInteger(devices) && devices >= 1 && devices <= 64)) {
       throw new UserError("E_DEVICES", `devices must be a whole number from 1 to 64; got ${devices}`);
     }
-    const { plugin } = options;
+    const { plugin, nativeKernels = "auto" } = options;
+    this.nativeKernelsWanted = nativeKernels === "auto";
     this.plugin =
       typeof plugin === "object" ? plugin : loadPlugin(plugin === undefined ? locatePlugin() : { path: plugin });
     const { api } = this;

@@ -13,6 +13,7 @@ export { DeviceArray } from "./deviceArray.ts";
 export { canSerialize, Executable, type ExecuteOptions, type Execution, type MemoryStats } from "./executable.ts";
 export { withHloDump } from "./hloDump.ts";
 export { exitNow } from "./native.ts";
+export { type InstructionSet, type NativeKernels, nativeKernels } from "./nativeKernels.ts";
 export { type MatrixPeak, measureMatrixPeak, probeOneDnn } from "./peak.ts";
 export {
   cacheFolder,

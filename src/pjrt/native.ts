@@ -80,7 +80,7 @@ export function loadLibrary(path: string): NativeLibrary {
   const now = 2;
   const noDelete = process.platform === "darwin" ? 0x80 : 0x1000;
   if (libc().dlopen(path, now | noDelete) === null) {
-    throw new UserError("E_PLUGIN", `can't load the PJRT plugin ${path}: ${String(libc().dlerror())}`);
+    throw new UserError("E_PLUGIN", `can't load ${path}: ${String(libc().dlerror())}`);
   }
   const library = koffi().load(path);
   return { callSymbol: (name) => library.func(name, "void *", [])() as Pointer | null };

@@ -148,7 +148,9 @@ async function train(run: RunContext): Promise<RunOutcome> {
   };
   try {
     if (done.step < plan.steps) await step.enter(nextStep);
-    const result = await trainLoop({ ...run, step, evaluator, holder, done, trace, ...saver(run) }).finally(tellTrace);
+    const result = await trainLoop({ ...run, step, evaluator, holder, done, trace, ...(await saver(run)) }).finally(
+      tellTrace,
+    );
     if (stop.signal === undefined) await emitSample(run, holder.state, result);
     return finish(run, result, peak.flopsPerSecond);
   } finally {
@@ -168,12 +170,12 @@ async function firstState({ plan, resume, parameters, client }: RunContext): Pro
 }
 
 /** How the loop saves, where the plan wants checkpoints. */
-function saver({ plan, data, folder, client, resume, parameters, emit }: RunContext) {
+async function saver({ plan, data, folder, client, resume, parameters, emit }: RunContext) {
   const { checkpoints } = plan;
   if (checkpoints === undefined) return {};
   const parametersFrom = resume ? resume.progress.provenance.parametersFrom : parameters?.from;
   const begunWith = parametersFrom === undefined ? {} : { parametersFrom };
-  const identity = { data: dataIdentity(data), provenance: { ...provenanceOf(plan, client), ...begunWith } };
+  const identity = { data: dataIdentity(data), provenance: { ...(await provenanceOf(plan, client)), ...begunWith } };
   const save = async (state: TrainState<DeviceArray>, done: Done): Promise<CheckpointPlace> => {
     const begin = performance.now();
     const place = await saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, checkpoints.keep);

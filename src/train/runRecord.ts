@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { UserError } from "../base/errors.ts";
 import type { Progress } from "../checkpoint/index.ts";
 import type { Dataset } from "../data/index.ts";
-import { type Client, pluginIdentity } from "../pjrt/index.ts";
+import { type Client, nativeKernels, pluginIdentity } from "../pjrt/index.ts";
 import { settingsOfSwitches, showOverride } from "../quant/index.ts";
 import type { Done } from "./loop.ts";
 import { nameOfPrecision, phasesOf } from "./phases.ts";
@@ -36,8 +36,9 @@ export function doneSoFar(plan: RunPlan, progress?: Progress): Done {
 }
 
 /** What computes the run. */
-export function provenanceOf(plan: RunPlan, client: Client): Progress["provenance"] {
+export async function provenanceOf(plan: RunPlan, client: Client): Promise<Progress["provenance"]> {
   const { precision, model, seeds } = plan;
+  const native = await nativeKernels(client);
   const { recipe, policy, overrides, firstLayersBf16, lastLayersBf16, packedResiduals } = precision;
   return {
     recipe: recipe.name,
@@ -57,5 +58,6 @@ export function provenanceOf(plan: RunPlan, client: Client): Progress["provenanc
     platform: client.platformName,
     platformVersion: client.platformVersion,
     plugin: pluginIdentity(client.plugin),
+    nativeKernels: native.used ? `${native.instructionSet} ${native.identity.slice(0, 12)}` : "none",
   };
 }

@@ -88,6 +88,7 @@ describe("showConfig", () => {
       packed_residuals=false
       remat_policy=none
       scan_layers=false
+      native_kernels=auto
       attention=autoselected
       "
     `);

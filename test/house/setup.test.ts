@@ -105,6 +105,7 @@ describe("npm run setup", () => {
     const first = await setUp();
     expect(first).toMatchObject({ exitCode: 0, stderr: "" });
     expect(first.stdout).toContain(mainPlugin.package);
+    expect(first.stdout).toMatch(/native CPU kernels.*\n.*skipped: no C\+\+ compiler/);
     expect(pluginIsInstalled(cache, mainPlugin)).toBe(true);
     const begin = performance.now();
     const second = await setUp(["--json"]);
@@ -117,9 +118,20 @@ describe("npm run setup", () => {
       "build present",
       "plugin present",
       "second-plugin skipped",
+      "native-kernels skipped",
       "demo-text skipped",
     ]);
     expect(pipCalls()).toBe(1);
+  });
+
+  it("goes on without native kernels where the compiler fails, and says so", async () => {
+    const failing =
+      "#!/bin/sh\n[ $1 = --version ] && echo played && exit 0\necho 'x.cpp: error: no such instruction' >&2\nexit 1\n";
+    writeFileSync(join(folder, "bin", "c++"), failing, { mode: 0o755 });
+    const { exitCode, stdout } = await setUp();
+    expect(exitCode).toBe(0);
+    expect(stdout).toContain("skipped: c++ failed: x.cpp: error: no such instruction");
+    expect(existsSync(join(cache, "native")) ? readdirSync(join(cache, "native")) : []).toEqual([]);
   });
 
   it.each([

@@ -2,7 +2,7 @@
 import { ShapeError, UserError } from "../../base/errors.ts";
 import { dtypeInfo } from "../dtype.ts";
 import { type HostArray, type Spec, sameShape, showSpec } from "../hostArray.ts";
-import type { Op, VjpArguments } from "../op.ts";
+import type { Emitted, Emitter, Op, VjpArguments } from "../op.ts";
 import { apply, type Tensor } from "../tensor.ts";
 import { toHostArray, toValues } from "../values.ts";
 import { type Attributes, checkAttributes, mlirDictionary, mlirString } from "./attributes.ts";
@@ -45,16 +45,7 @@ const customCallOp: Op<CustomCallParams> = {
     });
     return found;
   },
-  lower: (e, inputs, { target, config }, outputs) =>
-    e.op("stablehlo.custom_call", inputs, outputs, {
-      call_target_name: mlirString(target),
-      api_version: typeof config === "object" ? "4 : i32" : "2 : i32",
-      ...(config !== undefined && {
-        backend_config: typeof config === "string" ? mlirString(config) : mlirDictionary(config),
-      }),
-      operand_layouts: rowMajor(inputs),
-      result_layouts: rowMajor(outputs),
-    }),
+  lower: (e, inputs, params, outputs) => emitCall(e, inputs, params, outputs),
   interpret: (inputs, { target, interpret }, outputs) => {
     const results = interpret(inputs.map(toHostArray));
     const fits = results.length === outputs.length && results.every((x, i) => showSpec(x) === showSpec(outputs[i]!));
@@ -68,6 +59,24 @@ const customCallOp: Op<CustomCallParams> = {
   show: ({ target, config }) =>
     config === undefined ? target : `${target} ${typeof config === "string" ? config : mlirDictionary(config)}`,
 };
+
+/** A call of `target` with dense row-major arrays. */
+export function emitCall(
+  e: Emitter,
+  inputs: readonly Emitted[],
+  { target, config }: Pick<CustomCallParams, "target" | "config">,
+  outputs: readonly Spec[],
+): Emitted[] {
+  return e.op("stablehlo.custom_call", inputs, outputs, {
+    call_target_name: mlirString(target),
+    api_version: typeof config === "object" ? "4 : i32" : "2 : i32",
+    ...(config !== undefined && {
+      backend_config: typeof config === "string" ? mlirString(config) : mlirDictionary(config),
+    }),
+    operand_layouts: rowMajor(inputs),
+    result_layouts: rowMajor(outputs),
+  });
+}
 
 function rowMajor(arrays: readonly Spec[]): string {
   const layouts = arrays.map(({ shape: { length } }) => {

@@ -1,0 +1,124 @@
+// Causal attention, forward: blocks of query rows against blocks of keys, the softmax kept up to date on the way
+// (Milakov & Gimelshein 2018; Dao 2023). Scores of one pair of blocks exist at a time, in the first-level cache.
+#include "attention.h"
+
+namespace HALFBYTE_ISA {
+namespace {
+
+constexpr long rowBlock = 32, keyBlock = 128;
+constexpr float infinity = __builtin_inff();
+
+template <class E>
+struct Forward {
+  typedef typename E::Element Element;
+  const AttentionForward& call;
+  Layout layout;
+  float scale;
+  /** Of all heads: keys by columns, a block of keys after the other, and values by rows. */
+  uint32_t *keys, *values;
+  /** Words of a head in either. */
+  long headWords;
+
+  void pack(long head) const {
+    const auto& [time, keyHeads, group, dim] = layout;
+    const Rows<E> k{(const Element*)call.k + layout.key(head), layout.keyStride()};
+    const Rows<E> v{(const Element*)call.v + layout.key(head), layout.keyStride()};
+    for (long j = 0; j < time; j += keyBlock)
+      packColumns<E>(keys + head * headWords + j * dim / E::packed, {k.row(j), k.stride}, dim, atMost(keyBlock, time - j),
+                     keyBlock);
+    packRows<E>(values + head * headWords, v, dim, time, roundUp(time, keyBlock));
+  }
+
+  /** The rows `from` … of a query head, rowBlock of them. */
+  void attend(long head, long g, long from) const {
+    const auto& [time, keyHeads, group, dim] = layout;
+    char* memory = (char*)scratch(rowBlock * (dim * 8 + keyBlock * 8 + 64));
+    float* sums = (float*)memory;
+    float* scores = sums + rowBlock * dim;
+    Element* weights = (Element*)(scores + rowBlock * keyBlock);
+    Element* q = weights + rowBlock * keyBlock;
+    float highest[rowBlock], total[rowBlock], rescale[rowBlock];
+    const long rows = atMost(rowBlock, time - from);
+    const long inRow = dim / E::packed;
+    copyRows<E>(q, {(const Element*)call.q + layout.query(head, g) + from * layout.queryStride(), layout.queryStride()},
+                dim, rows, rowBlock);
+    for (long m = 0; m < rowBlock; m++) highest[m] = -infinity, total[m] = 0;
+    for (long j = 0; j < from + rows; j += keyBlock) {
+      const uint32_t* k = keys + head * headWords + j * inRow;
+      const uint32_t* v = values + head * headWords + j / E::packed * dim;
+      // Beyond the last row's position nothing is seen.
+      const long seen = atMost(keyBlock, from + rows - j);
+      const long columns = roundUp(seen, tileVectors * lanes);
+      for (long m = 0; m < rowBlock; m += tileRows)
+        updateRows<E, tileRows>(scores + m * keyBlock, keyBlock, columns, nullptr, true,
+                                {(const uint32_t*)q + m * inRow, inRow, 1}, {k, keyBlock}, inRow);
+      for (long m = 0; m < rowBlock; m++)
+        softmaxRow(scores + m * keyBlock, weights + m * keyBlock, atMost(columns, from + m + 1 - j), columns, highest[m],
+                   total[m], rescale[m]);
+      for (long m = 0; m < rowBlock; m += tileRows) {
+        const long words = atMost(columns, roundUp(atMost(seen, from + m + tileRows - j), E::packed)) / E::packed;
+        updateRows<E, tileRows>(sums + m * dim, dim, dim, rescale + m, j == 0,
+                                {(const uint32_t*)weights + m * keyBlock / E::packed, keyBlock / E::packed, 1},
+                                {v, dim}, words);
+      }
+    }
+    Element* out = (Element*)call.out + layout.query(head, g) + from * layout.queryStride();
+    for (long m = 0; m < rows; m++) {
+      for (long h = 0; h < dim; h += lanes)
+        E::store(out + m * layout.queryStride() + h, div(load(sums + m * dim + h), fill(total[m])));
+      call.logSumExp[(head * time + from + m) * group + g] = highest[m] + __builtin_logf(total[m]);
+    }
+  }
+
+  /** Weights of one row relative to the highest score so far, and what earlier sums are to be multiplied by. */
+  void softmaxRow(const float* scores, Element* weights, long visible, long columns, float& highest, float& total,
+                  float& rescale) const {
+    Vector most = fill(-infinity);
+    for (long n = 0; n < visible; n += lanes)
+      most = larger(firstLanes(load(scores + n), visible - n, fill(-infinity)), most);
+    const float before = highest;
+    const float here = largestOf(most) * scale;
+    highest = here > before ? here : before;
+    rescale = before == -infinity ? 0 : __builtin_expf(before - highest);
+    Vector sum = zero();
+    for (long n = 0; n < columns; n += lanes) {
+      const Vector x = exponential(fma(load(scores + n), fill(scale), fill(-highest)));
+      const Vector weight = firstLanes(x, visible - n, zero());
+      sum = add(sum, weight);
+      E::store(weights + n, weight);
+    }
+    total = total * rescale + sumOf(sum);
+  }
+};
+
+template <class E>
+bool forward(const AttentionForward& call, Threads* threads) {
+  const auto& [type, batch, time, keyHeads, group, dim] = call.shape;
+  const long heads = batch * keyHeads;
+  const long headWords = roundUp(time, keyBlock) * dim / E::packed;
+  uint32_t* packed = (uint32_t*)allocate(2 * heads * headWords * 4);
+  if (!packed) return false;
+  Forward<E> job{call, {time, keyHeads, group, dim}, (float)(1 / __builtin_sqrt((double)dim)), packed, packed + heads * headWords,
+                 headWords};
+  parallelFor(threads, heads, [](void* job, long head) { ((Forward<E>*)job)->pack(head); }, &job);
+  const long blocks = (time + rowBlock - 1) / rowBlock;
+  parallelFor(
+      threads, heads * group * blocks,
+      [](void* context, long i) {
+        const auto& job = *(Forward<E>*)context;
+        const auto& [time, keyHeads, group, dim] = job.layout;
+        const long blocks = (time + rowBlock - 1) / rowBlock;
+        job.attend(i / blocks / group, i / blocks % group, i % blocks * rowBlock);
+      },
+      &job);
+  release(packed);
+  return true;
+}
+
+}  // namespace
+
+bool attentionForward(const AttentionForward& call, Threads* threads) {
+  return call.shape.type == Type::bf16 ? forward<Bf16>(call, threads) : forward<F32>(call, threads);
+}
+
+}  // namespace HALFBYTE_ISA

@@ -1,0 +1,119 @@
+/**
+ * The native CPU kernels of `native/`: compiled by the machine's C++ compiler, into `native/HASH OF THE SOURCES` of the cache, with
+ * `halfbyte.json`: {library, sha256, compiler}. They are optional: without a compiler everything runs, some of it slower.
+ */
+import { createHash } from "node:crypto";
+import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import { join } from "node:path";
+import { publish } from "./cache.mjs";
+import { runProgram, SetupError } from "./process.mjs";
+
+const library = "libhalfbyte_kernels.so";
+
+const flags = ["-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-Wno-maybe-uninitialized"];
+const avx512 = ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"];
+
+/** The processor decides between these when a program is compiled; names are those of the namespaces. */
+const instructionSets = {
+  avx2: ["-mavx2", "-mfma"],
+  avx512,
+  avx512bf16: [...avx512, "-mavx512bf16"],
+};
+
+/** Files that are the same for every processor; all others are compiled for each instruction set. */
+const common = ["handlers.cpp", "parallel.cpp"];
+
+/** @param {string} root @returns {string[]} names of the sources, in a fixed order */
+function sourcesIn(root) {
+  const folder = join(root, "native");
+  if (!existsSync(folder)) return [];
+  return readdirSync(folder)
+    .filter((name) => /\.(cpp|h)$/.test(name))
+    .sort();
+}
+
+/** As src/pjrt/nativeKernels.ts finds it again. @param {string} cache @param {string} root */
+export function kernelFolder(cache, root) {
+  const hash = createHash("sha256");
+  for (const name of sourcesIn(root)) hash.update(`${name}\n`).update(readFileSync(join(root, "native", name)));
+  return join(cache, "native", hash.digest("hex").slice(0, 24));
+}
+
+/** @param {string} cache @param {string} root */
+export function kernelsAreBuilt(cache, root) {
+  const folder = kernelFolder(cache, root);
+  return existsSync(join(folder, "halfbyte.json")) && existsSync(join(folder, library));
+}
+
+/**
+ * Why the kernels can't be built here, or the compiler with the first line of its own version.
+ * @returns {Promise<{ compiler: string, version: string } | { reason: string }>}
+ */
+export async function findCompiler() {
+  if (process.platform !== "linux" || process.arch !== "x64") {
+    return { reason: `they are written for Linux on x86-64, this is ${process.platform}-${process.arch}` };
+  }
+  const chosen = process.env.CXX;
+  const names = chosen ? [chosen] : ["c++", "g++", "clang++"];
+  for (const compiler of names) {
+    try {
+      const { exitCode, stdout } = await runProgram(compiler, ["--version"]);
+      if (exitCode === 0) return { compiler, version: (stdout.split("\n")[0] ?? "").trim() };
+    } catch {
+      // Not there: the next one.
+    }
+  }
+  return { reason: `no C++ compiler (${names.join(", ")}); install one, or name it in CXX` };
+}
+
+/**
+ * Builds the library. Throws a `SetupError` with the compiler's own words.
+ * @param {string} cache
+ * @param {string} root
+ * @param {{ compiler: string, version: string }} found
+ * @param {(text: string) => void} [note] told how far it is
+ */
+export async function buildKernels(cache, root, { compiler, version }, note = () => {}) {
+  await publish(kernelFolder(cache, root), {
+    isWhole: () => kernelsAreBuilt(cache, root),
+    fill: async (work) => {
+      const files = sourcesIn(root).filter((name) => name.endsWith(".cpp"));
+      const jobs = files.flatMap((file) =>
+        common.includes(file)
+          ? [{ file, object: `${file}.o`, extra: /** @type {string[]} */ ([]) }]
+          : Object.entries(instructionSets).map(([name, options]) => ({
+              file,
+              object: `${file}.${name}.o`,
+              extra: [...options, `-DHALFBYTE_ISA=${name}`],
+            })),
+      );
+      const objects = jobs.map(({ object }) => join(work, object));
+      let next = 0;
+      const worker = async () => {
+        for (let i = next++; i < jobs.length; i = next++) {
+          const { file, object, extra } = /** @type {typeof jobs[number]} */ (jobs[i]);
+          note(`${i + 1} of ${jobs.length}: ${file}`);
+          await compile(compiler, [...flags, ...extra, "-c", join(root, "native", file), "-o", join(work, object)]);
+        }
+      };
+      await Promise.all(Array.from({ length: availableParallelism() }, worker));
+      const out = join(work, "out");
+      mkdirSync(out);
+      await compile(compiler, ["-shared", "-pthread", "-o", join(out, library), ...objects]);
+      const sha256 = createHash("sha256")
+        .update(readFileSync(join(out, library)))
+        .digest("hex");
+      writeFileSync(join(out, "halfbyte.json"), `${JSON.stringify({ library, sha256, compiler: version }, null, 2)}\n`);
+      return out;
+    },
+  });
+}
+
+/** @param {string} compiler @param {string[]} args */
+async function compile(compiler, args) {
+  const { exitCode, stdout, stderr } = await runProgram(compiler, args);
+  if (exitCode === 0) return;
+  const words = (stderr || stdout).split("\n").find((line) => line.includes("error")) ?? `exit code ${exitCode}`;
+  throw new SetupError("E_NATIVE", words.trim(), { detail: stdout + stderr });
+}

@@ -1,0 +1,168 @@
+/**
+ * The native CPU kernels, a library that the set-up builds from `native/` where a C++ compiler is: registered with the plugin as
+ * handlers of custom calls. Whatever is amiss, programs do without them, and `halfbyte doctor` says why.
+ */
+import { createHash } from "node:crypto";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { UserError } from "../base/errors.ts";
+import { hostArray } from "../core/hostArray.ts";
+import type { Client } from "./client.ts";
+import { addressOf, loadLibrary, type NativeLibrary, type Pointer, readString, viewAt } from "./native.ts";
+import { cacheFolder, type Plugin } from "./plugin.ts";
+import { put } from "./transfers.ts";
+
+/** Worst first; the bits by which the library counts them, and programs name them. */
+const instructionSets = { avx2: 1, avx512: 2, avx512bf16: 4 } as const;
+/** What the kernels are compiled for. */
+export type InstructionSet = keyof typeof instructionSets;
+
+/** Whether a client's programs call native kernels: with which instructions, or why not. */
+export type NativeKernels =
+  | {
+      readonly used: true;
+      readonly instructionSet: InstructionSet;
+      /** As programs name it. */
+      readonly instructions: number;
+      readonly compiler: string;
+      /** SHA-256 of the library. */
+      readonly identity: string;
+    }
+  | { readonly used: false; readonly reason: string };
+
+interface Library {
+  readonly path: string;
+  readonly sha256: string;
+  readonly compiler: string;
+}
+
+const answers = new WeakMap<Client, Promise<NativeKernels>>();
+
+/**
+ * Whether the client's programs call native kernels; found once for each client, by running one.
+ * @throws UserError where HALFBYTE_NATIVE_ISA names instructions that are not there
+ */
+export function nativeKernels(client: Client): Promise<NativeKernels> {
+  let answer = answers.get(client);
+  if (answer === undefined) {
+    answer = find(client);
+    answers.set(client, answer);
+  }
+  return answer;
+}
+
+async function find(client: Client): Promise<NativeKernels> {
+  const not = (reason: string): NativeKernels => ({ used: false, reason });
+  if (process.env.HALFBYTE_NATIVE_KERNELS === "0") return not("HALFBYTE_NATIVE_KERNELS is 0");
+  if (!client.nativeKernelsWanted) return not("native_kernels is off");
+  if (client.platformName !== "cpu") return not(`the platform is ${client.platformName}`);
+  const library = locateLibrary();
+  if (library === undefined) return not("they are not built: the set-up builds them where a C++ compiler is");
+  let instructionSet: InstructionSet | undefined;
+  try {
+    const loaded = loadLibrary(library.path);
+    instructionSet = chooseInstructions(Number(loaded.callSymbol("halfbyte_instruction_sets") ?? 0n));
+    if (instructionSet === undefined) return not("the processor has neither AVX2 nor AVX-512");
+    register(client.plugin, loaded);
+    if (!(await answersRightly(client, instructionSets[instructionSet]))) return not("a trial call gave wrong results");
+  } catch (error) {
+    if (error instanceof UserError && error.code === "E_NATIVE") throw error;
+    return not((error as Error).message.split("\n")[0]!);
+  }
+  const { compiler, sha256: identity } = library;
+  return { used: true, instructionSet, instructions: instructionSets[instructionSet], compiler, identity };
+}
+
+/** As scripts/nativeKernels.mjs names its folder: by the sources. */
+function locateLibrary(): Library | undefined {
+  const sources = fileURLToPath(new URL("../../native", import.meta.url));
+  if (!existsSync(sources)) return undefined;
+  const hash = createHash("sha256");
+  for (const name of readdirSync(sources).sort()) {
+    if (/\.(cpp|h)$/.test(name)) hash.update(`${name}\n`).update(readFileSync(join(sources, name)));
+  }
+  const folder = join(cacheFolder(), "native", hash.digest("hex").slice(0, 24));
+  try {
+    const record = JSON.parse(readFileSync(join(folder, "halfbyte.json"), "utf8")) as Library & { library: string };
+    return { ...record, path: join(folder, record.library) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The best of those that are there, or HALFBYTE_NATIVE_ISA. */
+function chooseInstructions(bits: number): InstructionSet | undefined {
+  const there = (Object.keys(instructionSets) as InstructionSet[]).filter((name) => bits & instructionSets[name]);
+  const chosen = process.env.HALFBYTE_NATIVE_ISA;
+  if (!chosen) return there.at(-1);
+  const found = there.find((name) => name === chosen);
+  if (found !== undefined) return found;
+  const known = there.length === 0 ? "none" : there.join(", ");
+  throw new UserError("E_NATIVE", `HALFBYTE_NATIVE_ISA is ${chosen}; this processor's instruction sets are: ${known}`);
+}
+
+const registered = new WeakSet<Plugin>();
+
+/** PJRT's numbers: the type of the extension, and where it has the function that registers a handler. */
+const ffiExtension = { type: 5, registerAt: 40 } as const;
+
+function register(plugin: Plugin, library: NativeLibrary): void {
+  if (registered.has(plugin)) return;
+  const extension = plugin.api.extension(ffiExtension.type);
+  if (extension === undefined) throw new Error("the PJRT plugin takes no foreign functions");
+  const registerHandler = viewAt(extension, 48).getBigUint64(ffiExtension.registerAt, true);
+  for (const { name, handler } of handlersOf(library)) {
+    const strings = { name: Buffer.from(name), platform: Buffer.from("Host") };
+    const size = 52;
+    // Size, name, its length, handler, platform, its length, traits (32 bits).
+    const args = new BigUint64Array(7);
+    args.set([
+      BigInt(size),
+      addressOf(strings.name),
+      BigInt(strings.name.length),
+      handler,
+      addressOf(strings.platform),
+      BigInt(strings.platform.length),
+    ]);
+    plugin.api.callExtension(registerHandler, new Uint8Array(args.buffer), strings);
+  }
+  registered.add(plugin);
+}
+
+function handlersOf(library: NativeLibrary): { name: string; handler: Pointer }[] {
+  const found = [];
+  const entryBytes = 24;
+  for (let at = library.callSymbol("halfbyte_handlers")!; ; at += BigInt(entryBytes)) {
+    const entry = viewAt(at, entryBytes);
+    const name = entry.getBigUint64(0, true);
+    if (name === 0n) return found;
+    found.push({
+      name: readString(name, Number(entry.getBigUint64(8, true))),
+      handler: entry.getBigUint64(16, true),
+    });
+  }
+}
+
+/** Whether a call reaches the library and comes back as both sides understand it. */
+async function answersRightly(client: Client, instructions: number): Promise<boolean> {
+  const type = "tensor<37xi32>";
+  const compiled = await client.compile(`module @native_probe {
+  func.func public @main(%x: ${type}) -> ${type} {
+    %y = stablehlo.custom_call @halfbyte_probe(%x) {api_version = 4 : i32, backend_config = {instructions = ${instructions} : i64}} : (${type}) -> ${type}
+    return %y : ${type}
+  }
+}`);
+  const values = Int32Array.from({ length: 37 }, (_, i) => 1000 * i - 7);
+  const x = put(hostArray([37], "int32", values), client);
+  try {
+    const { outputs, done } = await compiled.execute([x]);
+    await done;
+    const { data } = await outputs[0]!.toHost();
+    outputs[0]!.dispose();
+    return values.every((value, i) => data[i] === 3 * value);
+  } finally {
+    x.dispose();
+    compiled.dispose();
+  }
+}

@@ -1,0 +1,124 @@
+/** The native attention against the plain lowering and the interpreter, for every instruction set of this machine. */
+import fc from "fast-check";
+import { afterAll, describe, expect, it } from "vitest";
+import { vjp } from "../../src/autodiff/index.ts";
+import { type HostArray, interpret, type Tensor, toValues, treeLeaves } from "../../src/core/index.ts";
+import { causalAttention } from "../../src/nn/index.ts";
+import { difference, type FloatName, kernelClients, random, run, sameBits } from "./kernelClients.ts";
+
+const clients = await kernelClients();
+
+afterAll(async () => {
+  for (const client of [clients?.plain, ...(clients?.native.values() ?? [])]) await client?.destroy();
+});
+
+const attention = (...[ct, q, k, v]: Tensor[]): readonly Tensor[] => {
+  const { out, pullback } = vjp((q, k, v) => causalAttention({ q, k, v }), q!, k!, v!);
+  return [out, ...pullback(ct!)];
+};
+
+interface Shape {
+  readonly batch: number;
+  readonly time: number;
+  readonly keyHeads: number;
+  readonly group: number;
+  readonly dim: number;
+  readonly dtype: FloatName;
+}
+
+function inputsOf({ batch, time, keyHeads, group, dim, dtype }: Shape): HostArray[] {
+  const [wide, narrow] = [
+    [batch, time, keyHeads * group, dim],
+    [batch, time, keyHeads, dim],
+  ];
+  return [random(wide, dtype, 1), random(wide, dtype, 2), random(narrow, dtype, 3), random(narrow, dtype, 4)];
+}
+
+const shapes: fc.Arbitrary<Shape> = fc.record({
+  batch: fc.integer({ min: 1, max: 2 }),
+  time: fc.integer({ min: 1, max: 150 }),
+  keyHeads: fc.integer({ min: 1, max: 3 }),
+  group: fc.integer({ min: 1, max: 3 }),
+  dim: fc.constantFrom(16, 32, 48, 64, 80, 128, 256),
+  dtype: fc.constantFrom("float32", "bfloat16"),
+});
+
+/**
+ * Of the largest value: sums in another order; in bfloat16 weights and their cotangents are rounded, relative to another
+ * maximum, before they are summed, and each result once more.
+ */
+const tolerance = { float32: 1e-5, bfloat16: 2 ** -7 } as const;
+
+describe.skipIf(clients === undefined)("native attention", () => {
+  const sets = [...(clients?.native ?? [])];
+
+  it("gives what the plain lowering gives, with each instruction set", async () => {
+    await fc.assert(
+      fc.asyncProperty(shapes, async (shape) => {
+        const inputs = inputsOf(shape);
+        const plain = await run(clients!.plain, attention, inputs);
+        expect(plain.stablehlo).not.toContain("halfbyte_");
+        for (const [, client] of sets) {
+          const native = await run(client, attention, inputs);
+          expect(native.stablehlo).toContain("halfbyte_attention_forward");
+          expect(native.stablehlo).toContain("halfbyte_attention_backward");
+          native.results.forEach((x, i) => {
+            expect(difference(x, plain.results[i]!)).toBeLessThan(tolerance[shape.dtype]);
+          });
+        }
+      }),
+      { numRuns: 12, seed: 5 },
+    );
+  });
+
+  it.each(sets)("%s gives what the interpreter gives", async (_, client) => {
+    for (const dtype of ["float32", "bfloat16"] as const) {
+      const inputs = inputsOf({ batch: 1, time: 37, keyHeads: 2, group: 2, dim: 32, dtype });
+      const { results } = await run(client, attention, inputs);
+      const wanted = treeLeaves<HostArray>(interpret(attention as never, ...(inputs as never[])));
+      results.forEach((x, i) => {
+        expect(difference(x, wanted[i]!)).toBeLessThan(tolerance[dtype]);
+      });
+    }
+  });
+
+  it.each(sets)("%s gives the same bits in every run", async (_, client) => {
+    const inputs = inputsOf({ batch: 2, time: 200, keyHeads: 3, group: 2, dim: 64, dtype: "bfloat16" });
+    const first = await run(client, attention, inputs);
+    for (let i = 0; i < 3; i++) {
+      expect(sameBits((await run(client, attention, inputs)).results, first.results)).toBe(true);
+    }
+  });
+
+  it.each(sets)("%s keeps NaN, infinities and what masks hide apart", async (_, client) => {
+    const shape: Shape = { batch: 1, time: 70, keyHeads: 1, group: 1, dim: 16, dtype: "float32" };
+    for (const [input, value] of [
+      [1, Number.NaN],
+      [2, Number.NaN],
+      [3, Number.NaN],
+      [2, Number.POSITIVE_INFINITY],
+      [2, Number.NEGATIVE_INFINITY],
+    ] as const) {
+      const inputs = inputsOf(shape);
+      const at = 40;
+      (inputs[input]!.data as Float32Array)[at * 16 + 3] = value;
+      const [out, ...cotangents] = (await run(client, attention, inputs)).results.map((x) => toValues(x).data);
+      const rows = (data: ArrayLike<number>) =>
+        Array.from({ length: 70 }, (_, t) =>
+          Array.from({ length: 16 }, (_, h) => data[t * 16 + h]!).every(Number.isFinite),
+        );
+      // Earlier positions don't see it; the position itself does, unless its weight is 0.
+      expect(rows(out!).slice(0, at)).toEqual(Array(at).fill(true));
+      const touched = [out!, ...cotangents].some((data) => !rows(data).every(Boolean));
+      expect(touched).toBe(true);
+    }
+  });
+
+  it("is left to the plain lowering where the kernels take no such head", async () => {
+    const [, client] = sets.at(-1)!;
+    const inputs = inputsOf({ batch: 1, time: 9, keyHeads: 1, group: 2, dim: 24, dtype: "bfloat16" });
+    const [native, plain] = [await run(client, attention, inputs), await run(clients!.plain, attention, inputs)];
+    expect(native.stablehlo).toBe(plain.stablehlo);
+    expect(sameBits(native.results, plain.results)).toBe(true);
+  });
+});
