@@ -47,7 +47,7 @@ async function examine(): Promise<Report> {
   const { api, attributes } = client.plugin;
   const stablehlo = attributes.stablehlo_current_version;
   const machine = readMachine();
-  const peak = { ...(await measureMatrixPeak(client)), oneDnn: await probeOneDnn(client) };
+  const peak = { ...(await measureMatrixPeak(client)), oneDnn: (await probeOneDnn(client)).bfloat16 };
   return {
     halfbyte: version(),
     node: process.versions.node,

@@ -1,7 +1,7 @@
 /**
- * XLA's CPU backend: contractions as calls of the oneDNN matmul that the plugin contains. It takes bfloat16 operands with
- * either transposed, sums in float32 and rounds once in its epilogue, and reaches the machine's matrix rate where the
- * plain forms do not (docs/performance.md). The call is not a documented interface: `pjrt` probes it before this table is
+ * XLA's CPU backend: contractions as calls of the oneDNN matmul that the plugin contains. It takes bfloat16 or float32
+ * operands with either transposed, sums in float32 and rounds once in its epilogue, and reaches the machine's matrix rate
+ * where the plain forms do not (docs/performance.md). The call is not a documented interface: `pjrt` probes it before this table is
  * used. Without it, and where XLA's partitioner splits the program, contractions stay dots, in the form whose kernel is
  * fast: bfloat16 operands, float32 result, the left operand contracted along its last dim.
  */
@@ -13,8 +13,8 @@ import { nativeCall } from "./nativeCalls.ts";
 import type { LoweringTable } from "./stablehlo.ts";
 
 export interface CpuCalls {
-  /** Whether the plugin's oneDNN call is there and right. */
-  readonly oneDnn: boolean;
+  /** For operands of which dtype the plugin's oneDNN call is there and right. */
+  readonly oneDnn: { readonly bfloat16: boolean; readonly float32: boolean };
   /** Instructions of the native kernels; undefined: there are none. */
   readonly nativeInstructions?: number | undefined;
 }
@@ -34,7 +34,7 @@ export function cpuLowering({ oneDnn, nativeInstructions: instructions }: CpuCal
       dotOp,
       (e, [a, b], params, [out]) =>
         // The partitioner can't split a library call: it would gather both operands on every device.
-        (oneDnn && !e.partitioned ? matmulCall(e, a!, b!, params, out!) : undefined) ??
+        (e.partitioned ? undefined : matmulCall(e, oneDnn, { a: a!, b: b! }, params, out!)) ??
         rowMajorDot(e, a!, b!, params, out!),
     ],
   ]);
@@ -59,13 +59,34 @@ function asMatrix(x: Spec, params: DotParams, side: 0 | 1): Matrix | undefined {
   return undefined;
 }
 
+/**
+ * Multiply-adds from which float32 operands are worth a call: it is at most 1.2 times as fast as a dot of rows, and keeps
+ * the program out of the cache of compiled ones.
+ */
+const float32CallSize = 2 ** 24;
+
+interface Operands {
+  readonly a: Emitted;
+  readonly b: Emitted;
+}
+
 /** Declines (undefined) what the call cannot do or does no better. */
-function matmulCall(e: Emitter, a: Emitted, b: Emitted, params: DotParams, out: Spec): Emitted[] | undefined {
+function matmulCall(
+  e: Emitter,
+  there: CpuCalls["oneDnn"],
+  { a, b }: Operands,
+  params: DotParams,
+  out: Spec,
+): Emitted[] | undefined {
   const [left, right] = [asMatrix(a, params, 0), asMatrix(b, params, 1)];
-  const fits = a.dtype === "bfloat16" && (out.dtype === "bfloat16" || out.dtype === "float32");
-  if (!fits || left === undefined || right === undefined) return undefined;
+  if (left === undefined || right === undefined) return undefined;
   const { batch, inner } = left;
   const [m, n] = [left.free, right.free];
+  const fits =
+    a.dtype === "bfloat16"
+      ? there.bfloat16 && (out.dtype === "bfloat16" || out.dtype === "float32")
+      : a.dtype === "float32" && there.float32 && out.dtype === "float32" && batch * m * n * inner >= float32CallSize;
+  if (!fits) return undefined;
   // Vectors and empty operands stay with the common form.
   if (m < 2 || n < 2 || inner < 2 || batch < 1) return undefined;
   const lead = batch > 1 ? [batch] : [];

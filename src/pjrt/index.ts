@@ -14,7 +14,8 @@ export { canSerialize, Executable, type ExecuteOptions, type Execution, type Mem
 export { withHloDump } from "./hloDump.ts";
 export { exitNow } from "./native.ts";
 export { type InstructionSet, type NativeKernels, nativeKernels } from "./nativeKernels.ts";
-export { type MatrixPeak, measureMatrixPeak, probeOneDnn } from "./peak.ts";
+export { type OneDnn, probeOneDnn } from "./oneDnn.ts";
+export { type MatrixPeak, measureMatrixPeak } from "./peak.ts";
 export {
   cacheFolder,
   defaultPlugin,

@@ -69,8 +69,8 @@ function loadSystemLibrary(name: string): LibraryHandle {
 const pjrtFunction = lazy(() => koffi().proto("void *HalfbytePjrtFunction(void *args)"));
 const deleter = lazy(() => koffi().proto("void HalfbyteDeleter(void *object)"));
 
-/** Loads a shared library that stays mapped until the process ends. @throws UserError with the loader's reason. */
-export function loadLibrary(path: string): NativeLibrary {
+/** Loads a shared library, which errors call `what`; it stays mapped until the process ends. @throws UserError with the loader's reason. */
+export function loadLibrary(path: string, what: string): NativeLibrary {
   if (process.platform === "win32") {
     throw new UserError(
       "E_PLATFORM",
@@ -80,7 +80,7 @@ export function loadLibrary(path: string): NativeLibrary {
   const now = 2;
   const noDelete = process.platform === "darwin" ? 0x80 : 0x1000;
   if (libc().dlopen(path, now | noDelete) === null) {
-    throw new UserError("E_PLUGIN", `can't load ${path}: ${String(libc().dlerror())}`);
+    throw new UserError("E_PLUGIN", `can't load ${what} ${path}: ${String(libc().dlerror())}`);
   }
   const library = koffi().load(path);
   return { callSymbol: (name) => library.func(name, "void *", [])() as Pointer | null };

@@ -61,7 +61,7 @@ async function find(client: Client): Promise<NativeKernels> {
   if (library === undefined) return not("they are not built: the set-up builds them where a C++ compiler is");
   let instructionSet: InstructionSet | undefined;
   try {
-    const loaded = loadLibrary(library.path);
+    const loaded = loadLibrary(library.path, "the native kernels");
     instructionSet = chooseInstructions(Number(loaded.callSymbol("halfbyte_instruction_sets") ?? 0n));
     if (instructionSet === undefined) return not("the processor has neither AVX2 nor AVX-512");
     register(client.plugin, loaded);

@@ -80,7 +80,7 @@ export function loadPlugin(location: PluginLocation = locatePlugin()): Plugin {
   checkLibraryFile(location.path);
   // Read when the library is loaded; its messages are for XLA's own developers.
   process.env.TF_CPP_MIN_LOG_LEVEL ??= "3";
-  const library = loadLibrary(location.path);
+  const library = loadLibrary(location.path, "the PJRT plugin");
   let address: bigint | null;
   try {
     address = library.callSymbol("GetPjrtApi");

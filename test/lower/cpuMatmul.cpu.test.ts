@@ -14,9 +14,9 @@ import { defaultClient, probeOneDnn } from "../../src/pjrt/index.ts";
 import { fetchAndFree } from "../fetchAndFree.ts";
 
 /** Small whole numbers: every product and sum is exact, so all forms must agree to the bit. */
-const whole = (shape: readonly number[], seed: number): HostArray => {
+const whole = (shape: readonly number[], seed: number, dtype: "bfloat16" | "float32" = "bfloat16"): HostArray => {
   const values = Float32Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => ((i * 7 + seed) % 9) - 4);
-  return hostArray(shape, "bfloat16", encodeArray("bfloat16", values));
+  return hostArray(shape, dtype, encodeArray(dtype, values));
 };
 
 interface Case {
@@ -70,7 +70,25 @@ describe("contractions on a CPU", () => {
     const [left, right] = [whole(a, 1), whole(b, 2)];
     const compiled = jit(product);
     const { stablehlo } = await compiled.lower(left, right);
-    const available = await probeOneDnn(defaultClient());
+    const available = (await probeOneDnn(defaultClient())).bfloat16;
+    expect(stablehlo.includes("__onednn$matmul")).toBe(called && available);
+    const got = await fetchAndFree(compiled(left, right));
+    compiled.dispose();
+    expect(toValues(got).data).toEqual(toValues(interpret(product, left, right)).data);
+  });
+
+  it.each([
+    { name: "rows by rows", a: [256, 256], b: [256, 256], contract: [[1], [1]], batch: [[], []], called: true },
+    { name: "rows by columns", a: [256, 256], b: [256, 256], contract: [[1], [0]], batch: [[], []], called: true },
+    { name: "a weight gradient", a: [1024, 128], b: [1024, 128], contract: [[0], [0]], batch: [[], []], called: true },
+    { name: "batches", a: [8, 128, 128], b: [8, 128, 128], contract: [[1], [1]], batch: [[0], [0]], called: true },
+    { name: "small ones", a: [64, 64], b: [64, 64], contract: [[1], [0]], batch: [[], []], called: false },
+  ] as const)("of float32 operands: $name", async ({ a, b, contract, batch, called }) => {
+    const product = (a: Tensor, b: Tensor) => dot(a, b, { contract, batch });
+    const [left, right] = [whole(a, 1, "float32"), whole(b, 2, "float32")];
+    const compiled = jit(product);
+    const { stablehlo } = await compiled.lower(left, right);
+    const available = (await probeOneDnn(defaultClient())).float32;
     expect(stablehlo.includes("__onednn$matmul")).toBe(called && available);
     const got = await fetchAndFree(compiled(left, right));
     compiled.dispose();

@@ -240,7 +240,7 @@ const oneDnn: Scenario = {
   async run(world) {
     const client = world.client();
     const before = client.liveBuffers;
-    assert.equal(await probeOneDnn(client), true);
+    assert.deepEqual(await probeOneDnn(client), { bfloat16: true, float32: true });
     assert.deepEqual(client.liveBuffers, before);
   },
 };
