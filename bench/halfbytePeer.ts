@@ -1,6 +1,7 @@
 /**
  * Halfbyte as a peer of the benchmarks: trains or evaluates a workload, speaking the line protocol of peers/workload.py.
- * Usage: tsx bench/halfbytePeer.ts WORKLOAD INIT TOKENS RECIPE:POLICY
+ * Usage: tsx bench/halfbytePeer.ts WORKLOAD INIT TOKENS RECIPE:POLICY [native]
+ * native: end unless native kernels are in use.
  */
 import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
@@ -9,7 +10,7 @@ import { type HostArray, hostArray } from "../src/core/index.ts";
 import { disposeTree, jit, putTree } from "../src/jit/index.ts";
 import { llamaFromHf } from "../src/models/hfMapping.ts";
 import { type LlamaOptions, type LlamaTree, llamaDelayedScaling } from "../src/models/llama.ts";
-import { type DeviceArray, defaultClient } from "../src/pjrt/index.ts";
+import { type DeviceArray, defaultClient, nativeKernels } from "../src/pjrt/index.ts";
 import { type PolicyName, recipeByName, resolvePrecision } from "../src/quant/index.ts";
 import { makeEvaluator } from "../src/train/evaluate.ts";
 import { machinePeak } from "../src/train/machinePeak.ts";
@@ -24,7 +25,8 @@ interface Program {
   reset(): Promise<void>;
 }
 
-const [workloadName = "L8", initPath = "", tokensPath = "", quantization = "bf16:all_linear"] = process.argv.slice(2);
+const [workloadName = "L8", initPath = "", tokensPath = "", quantization = "bf16:all_linear", wanted] =
+  process.argv.slice(2);
 const workload = workloadByName(workloadName);
 const peer = `halfbyte ${quantization}`;
 const say = (record: object) => process.stdout.write(`${JSON.stringify(record)}\n`);
@@ -93,6 +95,11 @@ async function evaluating(model: LlamaOptions, ids: Int32Array, params: LlamaTre
 const onesLike = ({ batch, seq }: Workload): HostArray =>
   hostArray([batch, seq], "float32", new Float32Array(batch * seq).fill(1));
 
+const kernels = await nativeKernels(defaultClient());
+if (wanted === "native" && !kernels.used) {
+  say({ peer, error: `native kernels are not in use: ${kernels.reason}` });
+  process.exit(1);
+}
 const model = modelOptions();
 const { ids, params } = await readInputs(model);
 const peak = await machinePeak(defaultClient());
@@ -110,7 +117,10 @@ say({
   compileSeconds,
   warmupLosses,
   versions: { node: process.versions.node },
-  settings: { dtype: model.config.dtype },
+  settings: {
+    dtype: model.config.dtype,
+    "native kernels": kernels.used ? kernels.instructionSet : `none (${kernels.reason})`,
+  },
   peakFlopsPerSecond: peak.flopsPerSecond,
 });
 

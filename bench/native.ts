@@ -10,6 +10,9 @@ import { hostArray, type Tensor } from "../src/core/index.ts";
 import { jit } from "../src/jit/index.ts";
 import { causalAttention } from "../src/nn/index.ts";
 import { Client, type DeviceArray, nativeKernels, put } from "../src/pjrt/index.ts";
+import { ensureTunables } from "./command.ts";
+
+ensureTunables();
 
 const words = process.argv.slice(2);
 const rounds = Number(words.find((word) => word.startsWith("rounds="))?.slice(7) ?? 5);

@@ -93,7 +93,7 @@ export function startPeer(choice: PeerChoice, workload: Workload, files: Workloa
 
 function startHalfbyte(choice: HalfbyteChoice, { name }: Workload, { init, tokens }: WorkloadFiles): Peer {
   const { recipe, policy, kernels } = choice;
-  const args = ["--import", "tsx", here("halfbytePeer.ts"), name, init, tokens, `${recipe}:${policy}`];
+  const args = ["--import", "tsx", here("halfbytePeer.ts"), name, init, tokens, `${recipe}:${policy}`, kernels ?? ""];
   return new Peer(choice, process.execPath, args, {
     GLIBC_TUNABLES: glibcTunables,
     HALFBYTE_COMPILE_CACHE: "off",

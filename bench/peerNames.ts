@@ -68,8 +68,13 @@ const torchSettings: Settings = Object.fromEntries([
 
 /** bench/peers/README.md says what was tried. */
 const frameworks: Readonly<Record<string, Framework>> = {
-  "torch-eager": { script: "torch_llama.py", args: ["--mode", "eager"], settings: torchSettings, best: {} },
-  "torch-compile": { script: "torch_llama.py", args: [], settings: torchSettings, best: {} },
+  "torch-eager": {
+    script: "torch_llama.py",
+    args: ["--mode", "eager"],
+    settings: torchSettings,
+    best: { "": ["sdpa"] },
+  },
+  "torch-compile": { script: "torch_llama.py", args: [], settings: torchSettings, best: { "L8-long": ["sdpa"] } },
   jax: {
     script: "jax_llama.py",
     args: [],

@@ -4,6 +4,8 @@ export interface Axis {
   readonly min: number;
   readonly max: number;
   readonly ticks: readonly { readonly value: number; readonly label: string }[];
+  /** Equal lengths are equal factors. */
+  readonly log?: boolean;
 }
 
 export interface Range {
@@ -40,6 +42,27 @@ export function axisOver({ min, max }: Range, count: number): Axis {
   // No round number lies between the ends: they are the marks.
   if (ticks.length === 0) for (const value of [min, max]) ticks.push({ value, label: value.toExponential(2) });
   return { min, max, ticks };
+}
+
+/** A logarithmic axis over a range above 0: marks at powers of ten, with 2 and 5 times them where there is room for `count`. */
+export function logAxisOver(range: Range, count: number): Axis {
+  const { min, max } = range;
+  const inside: number[][] = [[1, 2, 5], [1]].map((factors) => {
+    const marks = [];
+    for (let power = Math.floor(Math.log10(min)); 10 ** power <= max; power++)
+      for (const factor of factors) marks.push(factor * 10 ** power);
+    return marks.filter((mark) => mark >= min * 0.999 && mark <= max * 1.001);
+  });
+  const marks = inside.find(({ length }) => length <= 1.5 * count) ?? inside.at(-1)!;
+  // Less than a factor of two or so: marks of an ordinary axis stand closer.
+  if (marks.length < 2) return { ...axisOver(range, count), log: true };
+  return { min, max, log: true, ticks: marks.map((value) => ({ value, label: logLabel(value) })) };
+}
+
+function logLabel(value: number): string {
+  return value >= 1e-3 && value < 1e7
+    ? tickLabel(value, 1, value < 1 ? Math.ceil(-Math.log10(value)) : 0)
+    : value.toExponential(0);
 }
 
 function tickLabel(value: number, step: number, digits: number): string {

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { chartAxes, smooth } from "../../src/metrics/chart.ts";
+import { along, chartAxes, smooth } from "../../src/metrics/chart.ts";
 import { compareRuns, percent, svgChart, terminalAbilities, terminalChart } from "../../src/metrics/index.ts";
-import { axisOver, rangeOf } from "../../src/metrics/ticks.ts";
+import { axisOver, logAxisOver, rangeOf } from "../../src/metrics/ticks.ts";
 
 const line = (f: (x: number) => number, count = 50) => Array.from({ length: count }, (_, x) => ({ x, y: f(x) }));
 const chart = {
@@ -40,6 +40,28 @@ describe("axes", () => {
         expect(ticks.every(({ value }) => value >= range.min - slack && value <= range.max + slack)).toBe(true);
       }),
     );
+  });
+
+  it.each([
+    [1, 16, 8, ["1", "2", "5", "10"]],
+    [0.02, 3, 6, ["0.02", "0.05", "0.1", "0.2", "0.5", "1", "2"]],
+    [0.0007, 9_000_000, 6, ["0.001", "0.01", "0.1", "1", "10", "100", "1,000", "10,000", "100,000", "1,000,000"]],
+    [512, 800, 4, ["600", "700", "800"]],
+  ])("of factors from %d to %d have round marks", (min, max, count, labels) => {
+    expect(logAxisOver({ min, max }, count).ticks.map(({ label }) => label)).toEqual(labels);
+  });
+
+  it("of factors put equal factors at equal distances", () => {
+    const points = [1, 2, 4, 8, 16].map((x) => ({ x, y: 3 * x }));
+    const { x, y } = chartAxes({ ...chart, log: true, series: [{ name: "line", points }] }, { x: 5, y: 5 });
+    expect(points.map((point) => along(x, point.x))).toEqual([0, 0.25, 0.5, 0.75, 1].map((at) => expect.closeTo(at)));
+    expect(along(y, 12)).toBeCloseTo(0.5);
+    const flat = chartAxes(
+      { ...chart, log: true, series: [{ name: "dot", points: [{ x: 3, y: 0.2 }] }] },
+      { x: 5, y: 5 },
+    );
+    expect(along(flat.x, 3)).toBeCloseTo(0.5);
+    expect(along(flat.y, 0.2)).toBeCloseTo(0.5);
   });
 
   it("have a width even where the values have none, or there are none", () => {
