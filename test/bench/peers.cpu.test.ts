@@ -30,6 +30,7 @@ describe("bench:peers", () => {
     expect({ rounds, failures }).toEqual({ rounds: 2, failures: [] });
     const [{ base, rows, shareOfBf16Peak }] = workloads;
     expect(base.losses).toHaveLength(2);
+    expect(base.ready.settings["native kernels"]).toBe("none (HALFBYTE_NATIVE_KERNELS is 0)");
     // It learns, and mxfp8 is another computation.
     expect(base.losses[1]).toBeLessThan(base.losses[0]);
     expect(rows[0].lossDifference).toBeGreaterThan(0);
