@@ -30,21 +30,30 @@ export interface StageListing {
 export async function listStage(plan: RunPlan, stage: Stage, client?: Client): Promise<StageListing> {
   if (stage === "trace") return { operations: listProgram(lossProgram(plan)) };
   if (stage === "grad") return { operations: listProgram(stepProgram(plan)) };
-  const listing: ListedOperation[] = [];
-  const options = { donate: [0], name: "train_step", listing, ...(client && { client }) };
-  const step = makeTrainStep(stepOptions(plan));
   if (stage === "stablehlo") {
-    await jit(step, options).lower(...stepSpecs(plan));
+    const listing: ListedOperation[] = [];
+    const options = { donate: [0], name: "train_step", listing, ...(client && { client }) };
+    await jit(makeTrainStep(stepOptions(plan)), options).lower(...stepSpecs(plan));
     return { operations: listing };
   }
+  const { hlo, memory } = await stepHlo(plan, client);
+  return { operations: listHlo(hlo), memory };
+}
+
+/** The text of XLA's optimized program of the step, with its operations' scopes, and the memory it needs. */
+export async function stepHlo(
+  plan: RunPlan,
+  client?: Client,
+): Promise<{ readonly hlo: string; readonly memory: MemoryStats }> {
   const { result: memory, hlo } = await withHloDump(async (envOverrides) => {
-    const compiled = jit(step, { ...options, compileOptions: { envOverrides } });
+    const options = { donate: [0], name: "train_step", listing: [], compileOptions: { envOverrides } };
+    const compiled = jit(makeTrainStep(stepOptions(plan)), { ...options, ...(client && { client }) });
     const executable = await compiled.compile(...stepSpecs(plan));
     const memory = executable.memoryStats();
     compiled.dispose();
     return memory;
   });
-  return { operations: listHlo(hlo), memory };
+  return { hlo, memory };
 }
 
 /** The loss of one micro-batch: (model's state, batch, step) → its sum, its mean and the number of tokens. */
