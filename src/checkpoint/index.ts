@@ -20,6 +20,7 @@ export {
   writing,
 } from "./runFolder.ts";
 export { openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
+export { StateCopy } from "./stateCopy.ts";
 export {
   type CheckpointArrays,
   type CheckpointPlace,

@@ -31,6 +31,9 @@ export interface LazyArray extends Spec {
 /** Bytes of one system call: Node's limit is 2 GiB, and other work should get a turn in between. */
 const chunkBytes = 16 * 1024 * 1024;
 
+/** Bytes that are hashed in a turn of the event loop: some milliseconds, so that steps in flight don't run out meanwhile. */
+const writtenBytes = 4 * 1024 * 1024;
+
 function fail(path: string, message: string): never {
   throw new UserError("E_SAFETENSORS", `${path}: ${message}`);
 }
@@ -52,6 +55,12 @@ async function readFully(file: FileHandle, path: string, target: Uint8Array, pos
     const { bytesRead } = await file.read(target, done, length, position + done);
     if (bytesRead === 0) fail(path, `cut off: no byte ${position + done}`);
     done += bytesRead;
+  }
+}
+
+async function writeFully(file: FileHandle, data: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < data.length; ) {
+    done += (await file.write(data, done, data.length - done, position + done)).bytesWritten;
   }
 }
 
@@ -139,10 +148,12 @@ export async function writeSafetensors(
   const file = await open(partial, "w");
   try {
     const append = async (data: Uint8Array) => {
-      for (let at = 0; at < data.length; at += chunkBytes) {
-        const chunk = data.subarray(at, at + chunkBytes);
+      for (let at = 0; at < data.length; at += writtenBytes) {
+        const chunk = data.subarray(at, at + writtenBytes);
+        // The disk has it while it is hashed.
+        const written = writeFully(file, chunk, bytes);
         hash.update(chunk);
-        await file.writeFile(chunk);
+        await written;
         bytes += chunk.length;
       }
     };

@@ -5,6 +5,7 @@
 import {
   closeSync,
   fstatSync,
+  fsync,
   fsyncSync,
   ftruncateSync,
   mkdirSync,
@@ -68,7 +69,15 @@ export type RunEvent =
       readonly tensors: readonly string[];
       readonly message: string;
     }
-  | { readonly type: "checkpoint"; readonly step: number; readonly path: string; readonly seconds: number }
+  /** Told when it is on disk, which may be some steps later. */
+  | {
+      readonly type: "checkpoint";
+      readonly step: number;
+      readonly path: string;
+      readonly seconds: number;
+      /** How much of it training waited for. Absent in older runs, which waited for all of it. */
+      readonly blockedSeconds?: number;
+    }
   | { readonly type: "sample"; readonly step: number; readonly prompt: string; readonly text: string }
   | ({ readonly type: "summary"; readonly step: number; readonly peakRssBytes: number } & RunSummary)
   | { readonly type: "note"; readonly message: string }
@@ -133,10 +142,12 @@ export class EventLog {
     else ftruncateSync(this.#file, torn.start);
   }
 
-  /** Writes the event; a checkpoint's and the end's are on disk when this returns. */
+  /** Writes the event. The end's, and all before it, are on disk when this returns; a checkpoint's soon after. */
   write(event: RunEvent, time = new Date()): void {
     this.#append(eventLine(event, time));
-    if (event.type === "checkpoint" || event.type === "end") fsyncSync(this.#file);
+    // Steps go on meanwhile. Where it fails, the end's says so.
+    if (event.type === "checkpoint") fsync(this.#file, () => {});
+    if (event.type === "end") fsyncSync(this.#file);
   }
 
   close(): void {

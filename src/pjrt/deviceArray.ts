@@ -1,6 +1,6 @@
 /** Arrays in device memory: the owner of PJRT buffers, one per device. */
-import { HalfbyteError, UserError } from "../base/errors.ts";
-import { type DType, dtypeInfo } from "../core/dtype.ts";
+import { HalfbyteError, invariant, UserError } from "../base/errors.ts";
+import { type DType, dtypeInfo, type TypedArray } from "../core/dtype.ts";
 import { byteLength, type HostArray, type Shape, type Spec, sameShape, showSpec, sizeOf } from "../core/hostArray.ts";
 import { holders, pieceShape, placePiece, type Sharding } from "../sharding/index.ts";
 import { encodeStruct } from "./api.ts";
@@ -78,7 +78,17 @@ export class DeviceArray implements Spec {
     return whole;
   }
 
-  async #pieceToHost(device: number): Promise<HostArray> {
+  /** As `toHost()`, into host memory that is there already: as many elements of the dtype as the array has. */
+  async toHostMemory(data: TypedArray): Promise<HostArray> {
+    const { shape, dtype, sharding } = this;
+    invariant(data.length === sizeOf(shape) && data instanceof dtypeInfo(dtype).array, "host memory for another array");
+    if (sharding === undefined) return this.#pieceToHost(0, data);
+    const host = await this.toHost();
+    (data as Uint8Array).set(host.data as Uint8Array);
+    return { shape, dtype, data };
+  }
+
+  async #pieceToHost(device: number, memory?: TypedArray): Promise<HostArray> {
     const buffers = this.buffers;
     const buffer = buffers[device];
     if (buffer === undefined) {
@@ -86,7 +96,7 @@ export class DeviceArray implements Spec {
     }
     const { client } = this;
     const { shape, dtype } = this.#holding.spec;
-    const data = new (dtypeInfo(dtype).array)(sizeOf(shape));
+    const data = memory ?? new (dtypeInfo(dtype).array)(sizeOf(shape));
     if (data.length > 0) {
       const minorToMajor = BigInt64Array.from(shape, (_, i) => BigInt(shape.length - 1 - i));
       const layout = encodeStruct("PJRT_Buffer_MemoryLayout", {

@@ -13,6 +13,7 @@ import { nameOfPrecision, phaseAt, planAt } from "./phases.ts";
 import type { RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
 import type { RunEvaluation, RunEvaluator } from "./runEvaluator.ts";
+import type { Saver } from "./saver.ts";
 import { explainOverflow, explainSkip } from "./skippedStep.ts";
 import type { TrainState } from "./state.ts";
 import type { StepMetrics } from "./step.ts";
@@ -42,8 +43,8 @@ export interface LoopInput {
   readonly stop: StopRequest;
   readonly emit: (event: RunEvent) => void;
   readonly trace: StepTrace;
-  /** Absent: nothing is saved. */
-  readonly save?: (state: TrainState<DeviceArray>, done: Done) => Promise<CheckpointPlace>;
+  /** Absent: nothing is saved. Whoever made it waits for its last save. */
+  readonly saver?: Saver;
 }
 
 export interface LoopResult {
@@ -60,7 +61,7 @@ export interface LoopResult {
  * @throws HalfbyteError (E_NOT_FINITE) where too many steps in a row were skipped
  */
 export async function trainLoop(input: LoopInput): Promise<LoopResult> {
-  const { plan, stop, holder, save, trace } = input;
+  const { plan, stop, holder, saver, trace } = input;
   let { done } = input;
   let saved: CheckpointPlace | undefined;
   let evaluation: RunEvaluation | undefined;
@@ -78,7 +79,7 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
         .during("compile", step, () => enterPhase(step, input))
         .catch(async (error: unknown) => {
           // What was done so far is not lost to a program that can't be made.
-          if (saved?.step !== done.step) await save?.(holder.state, done);
+          if (saved?.step !== done.step) await saver?.save(holder.state, done);
           throw error;
         });
       clock.pause();
@@ -94,10 +95,12 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
     stop.holdOff();
     await finishRunning();
     running = launched;
+    saver?.afterStep(holder.state, done);
 
     // Saved first: whatever happens to the validation, the step is not lost.
-    if (save && isSaveDue(step, plan)) {
+    if (saver && isSaveDue(step, plan)) {
       await finishRunning();
+      const save = step === plan.steps ? saver.save : saver.saveCopy;
       saved = await trace.during("save", step, () => save(holder.state, done));
       clock.pause();
     }
@@ -110,7 +113,8 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
   await finishRunning();
 
   const stopped = stop.signal !== undefined;
-  if (stopped && done.step > input.done.step && saved?.step !== done.step) saved = await save?.(holder.state, done);
+  if (stopped && done.step > input.done.step && saved?.step !== done.step)
+    saved = await saver?.save(holder.state, done);
   // A run whose last step was done before is validated all the same.
   if (!stopped && done.step === input.done.step) evaluation = await validate(done.step, input);
   return { done, saved, evaluation };

@@ -1,6 +1,7 @@
 /** A run from beginning to end: state, compiled step, loop, checkpoints, events, sample, summary. */
 import {
   type CheckpointPlace,
+  checkpointPath,
   type LoadedCheckpoint,
   lockRun,
   makeRunFolder,
@@ -14,7 +15,7 @@ import { disposeTree, putTree } from "../jit/index.ts";
 import { EventLog, type EventOf, flopsPerToken, type RunEvent, type RunSummary } from "../metrics/index.ts";
 import { llamaDelayedScaling } from "../models/llama.ts";
 import { type Client, type DeviceArray, defaultClient } from "../pjrt/index.ts";
-import { type Done, type LoopResult, type StateHolder, trainLoop } from "./loop.ts";
+import { type LoopResult, type StateHolder, trainLoop } from "./loop.ts";
 import { machinePeak } from "./machinePeak.ts";
 import { modelState } from "./modelState.ts";
 import { explainedFailure, type StepMemory } from "./outOfMemory.ts";
@@ -24,6 +25,7 @@ import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
 import { type RunEvaluation, runEvaluator } from "./runEvaluator.ts";
 import { dataIdentity, doneSoFar, provenanceOf, refuseOtherData } from "./runRecord.ts";
+import { makeSaver, type Saver } from "./saver.ts";
 import { initialParameters, resumedState, startingState, type TrainState } from "./state.ts";
 import { forwardOptions, stepOptions } from "./step.ts";
 import { noTrace, stepTrace } from "./stepTrace.ts";
@@ -148,9 +150,11 @@ async function train(run: RunContext): Promise<RunOutcome> {
   };
   try {
     if (done.step < plan.steps) await step.enter(nextStep);
-    const result = await trainLoop({ ...run, step, evaluator, holder, done, trace, ...(await saver(run)) }).finally(
-      tellTrace,
-    );
+    const saver = await saverOf(run);
+    const result = await trainLoop({ ...run, step, evaluator, holder, done, trace, ...(saver && { saver }) })
+      .catch((error: unknown) => afterLastSave(run, error, saver))
+      .finally(tellTrace);
+    await saver?.finish();
     if (stop.signal === undefined) await emitSample(run, holder.state, result);
     return finish(run, result, peak.flopsPerSecond);
   } finally {
@@ -170,19 +174,33 @@ async function firstState({ plan, resume, parameters, client }: RunContext): Pro
 }
 
 /** How the loop saves, where the plan wants checkpoints. */
-async function saver({ plan, data, folder, client, resume, parameters, emit }: RunContext) {
+async function saverOf(run: RunContext): Promise<Saver | undefined> {
+  const { plan, data, folder, client, resume, parameters, emit, memory } = run;
   const { checkpoints } = plan;
-  if (checkpoints === undefined) return {};
+  if (checkpoints === undefined) return undefined;
   const parametersFrom = resume ? resume.progress.provenance.parametersFrom : parameters?.from;
   const begunWith = parametersFrom === undefined ? {} : { parametersFrom };
   const identity = { data: dataIdentity(data), provenance: { ...(await provenanceOf(plan, client)), ...begunWith } };
-  const save = async (state: TrainState<DeviceArray>, done: Done): Promise<CheckpointPlace> => {
-    const begin = performance.now();
-    const place = await saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, checkpoints.keep);
-    emit({ type: "checkpoint", ...place, seconds: (performance.now() - begin) / 1000 });
-    return place;
-  };
-  return { save };
+  const firstSave = (Math.floor((resume?.progress.step ?? 0) / checkpoints.period) + 1) * checkpoints.period;
+  return makeSaver({
+    write: (state, done) => saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, checkpoints.keep),
+    placeOf: (step) => ({ step, path: checkpointPath(folder.checkpoints, step) }),
+    emit,
+    copies: firstSave < plan.steps,
+    stepBytes: () => memory.step?.stats.temporaryBytes ?? 0,
+  });
+}
+
+/** Throws what the loop failed with, when the save under way is done; its own failure is a note then. */
+async function afterLastSave({ emit }: RunContext, error: unknown, saver: Saver | undefined): Promise<never> {
+  try {
+    await saver?.finish();
+  } catch (second) {
+    emit({ type: "note", message: (second as Error).message });
+  } finally {
+    // biome-ignore lint/correctness/noUnsafeFinally: the first failure counts, whatever the disk says of the note
+    throw error;
+  }
 }
 
 async function emitSample(

@@ -54,7 +54,7 @@ describe("a resumed run", () => {
     const keys = ["steps=400", "checkpoint_period=100", `base_output_directory=${base}`, "run_name=a"];
     const killed = await train(keys, {
       onOutput: (stdout, child) => {
-        if (/completed step: 1[2-9]\d,/.test(stdout)) child.kill("SIGKILL");
+        if (/step-00000100 in [\s\S]*completed step: [1-3]\d\d,/.test(stdout)) child.kill("SIGKILL");
       },
     });
     expect(killed.signal).toBe("SIGKILL");
