@@ -30,11 +30,12 @@ export interface AttentionTiles {
   readonly heads: number;
 }
 
-/** Measured on 512 and 2,048 positions with 2 cores; see docs/performance.md. */
-const defaultTiles: AttentionTiles = { rows: 128, heads: 16 };
+/** Measured on 256 to 2,048 positions with 2 cores; see docs/performance.md. */
+const tilesFor = (length: number): AttentionTiles =>
+  length <= 512 ? { rows: 64, heads: 64 } : { rows: 128, heads: 16 };
 
 /** softmax(q kᵀ / √H, causal) v → [B, T, N, H] in the inputs' dtype. @throws ShapeError */
-export function causalAttention({ q, k, v }: AttentionInputs, tiles: AttentionTiles = defaultTiles): Tensor {
+export function causalAttention({ q, k, v }: AttentionInputs, tiles = tilesFor(q.shape[1]!)): Tensor {
   const [N, K] = [q.shape[2]!, k.shape[2]!];
   if (N % K !== 0)
     throw new ShapeError(
