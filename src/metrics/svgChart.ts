@@ -53,7 +53,7 @@ export function svgChart(chart: Chart, options: SvgChartOptions = {}): string {
     `<text x="${plot.left}" y="26" font-size="17" font-weight="600" fill="#111">${escapeXml(chart.title)}</text>`,
     ...grid,
     ...lines,
-    ...legend(chart, plot.right, plot.top),
+    ...legend(chart, plot, (point) => ({ x: px(point.x), y: py(point.y) })),
     svgText((plot.left + plot.right) / 2, height - 14, chart.xLabel, "middle"),
     `<text transform="translate(24 ${(plot.top + plot.bottom) / 2}) rotate(-90)" text-anchor="middle" fill="#333">${escapeXml(chart.yLabel)}</text>`,
     "</svg>",
@@ -61,11 +61,22 @@ export function svgChart(chart: Chart, options: SvgChartOptions = {}): string {
   ].join("\n");
 }
 
-/** A box at the upper right, where a falling loss leaves room. */
-function legend(chart: Chart, right: number, top: number): string[] {
+interface Plot {
+  readonly left: number;
+  readonly right: number;
+  readonly top: number;
+}
+
+/** A box at the upper right, where a falling loss leaves room, or at the upper left where it hides fewer points. */
+function legend(chart: Chart, plot: Plot, at: (point: Point) => Point): string[] {
   const widest = Math.max(...chart.series.map(({ name }) => name.length));
   const box = { width: Math.ceil(widest * fontSize * 0.58) + 60, height: chart.series.length * 20 + 12 };
-  const left = right - box.width - 8;
+  const [atRight, atLeft] = [plot.right - box.width - 8, plot.left + 8];
+  const { top } = plot;
+  const shown = chart.series.flatMap(({ points }) => points.filter(({ y }) => Number.isFinite(y)).map(at));
+  const hidden = (left: number) =>
+    shown.filter(({ x, y }) => x >= left && x <= left + box.width && y <= top + 4 + box.height).length;
+  const left = hidden(atLeft) < hidden(atRight) ? atLeft : atRight;
   return [
     `<rect x="${left}" y="${top + 4}" width="${box.width}" height="${box.height}" fill="#fff" fill-opacity="0.85" stroke="#bbb"/>`,
     ...chart.series.flatMap(({ name }, index) => {

@@ -1,7 +1,14 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { along, chartAxes, smooth } from "../../src/metrics/chart.ts";
-import { compareRuns, percent, svgChart, terminalAbilities, terminalChart } from "../../src/metrics/index.ts";
+import {
+  compareRuns,
+  type Point,
+  percent,
+  svgChart,
+  terminalAbilities,
+  terminalChart,
+} from "../../src/metrics/index.ts";
 import { axisOver, logAxisOver, rangeOf } from "../../src/metrics/ticks.ts";
 
 const line = (f: (x: number) => number, count = 50) => Array.from({ length: count }, (_, x) => ({ x, y: f(x) }));
@@ -236,6 +243,15 @@ describe("svgChart", () => {
     expect(count(drawn, "circle")).toBe(1);
     expect(count(svgChart({ ...chart, series: [{ name: "a", points: gap, markers: true }] }), "circle")).toBe(5);
     expect(drawn).not.toContain("NaN");
+  });
+
+  it("has its legend where it hides the least", () => {
+    const legendAt = (points: readonly Point[]) =>
+      Number(
+        /<rect x="([\d.]+)"[^>]*fill-opacity/.exec(svgChart({ ...chart, series: [{ name: "one", points }] }))?.[1],
+      );
+    expect(legendAt(line((x) => 1 / (1 + x)))).toBeGreaterThan(400);
+    expect(legendAt(line((x) => x))).toBeLessThan(200);
   });
 
   it("keeps what is said out of the markup", () => {
