@@ -8,6 +8,8 @@ import { configOf, type Sizes } from "./workload.ts";
 export interface Measure {
   readonly label: string;
   readonly of: (cost: PointCost) => number | undefined;
+  /** The same in process CPU time, which other work on the machine disturbs less; parts that keep fewer cores busy don't show in it. */
+  readonly cpuOf?: (cost: PointCost) => number | undefined;
   /** The work that the cost should be in proportion to, at most. */
   readonly unit: string;
   readonly work: (sizes: Sizes) => number;
@@ -40,6 +42,7 @@ export interface Curve {
 const stepTime: Measure = {
   label: "seconds a step",
   of: ({ seconds }) => seconds,
+  cpuOf: ({ cpuSeconds }) => cpuSeconds,
   unit: "FLOP",
   work: (sizes) => sizes.batch * sizes.seq * flopsPerToken(configOf(sizes), sizes.seq),
 };

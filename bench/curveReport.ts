@@ -25,9 +25,9 @@ export interface MeasuredCurve {
 export const cliffFactor = 1.5;
 
 /** The cost of each point by its work, over that of the point before; undefined for the first. */
-export function neighbourRatios({ measure }: Curve, { points }: CurveSeries): (number | undefined)[] {
+export function neighbourRatios({ measure }: Curve, { points }: CurveSeries, of = measure?.of): (number | undefined)[] {
   const perWork = points.map(({ cost, sizes }) => {
-    const value = measure?.of(cost);
+    const value = of?.(cost);
     return value === undefined ? undefined : value / measure!.work(sizes);
   });
   return perWork.map((value, i) => {
@@ -36,18 +36,18 @@ export function neighbourRatios({ measure }: Curve, { points }: CurveSeries): (n
   });
 }
 
-/** One line for each cliff. */
+/** One line for each cliff, with what it is in CPU time: less, where the machine was busy or cores were idle. */
 export function cliffsOf({ curve, series }: MeasuredCurve): string[] {
-  return series.flatMap((each) =>
-    neighbourRatios(curve, each).flatMap((ratio, i) => {
+  const { name, measure } = curve;
+  return series.flatMap((each) => {
+    const cpuRatios = measure?.cpuOf && neighbourRatios(curve, each, measure.cpuOf);
+    return neighbourRatios(curve, each).flatMap((ratio, i) => {
       if (ratio === undefined || ratio <= cliffFactor) return [];
-      const [before, at] = [each.points[i - 1]!.x, each.points[i]!.x];
-      const which = each.name === "" ? "" : ` (${each.name})`;
-      return [
-        `${curve.name}${which}: from ${before} to ${at} a ${curve.measure!.unit} costs ${ratio.toFixed(2)} × as much`,
-      ];
-    }),
-  );
+      const where = `${name}${each.name && ` (${each.name})`}: from ${each.points[i - 1]!.x} to ${each.points[i]!.x}`;
+      const cpu = cpuRatios?.[i] === undefined ? "" : `, ${cpuRatios[i].toFixed(2)} × in CPU time`;
+      return [`${where} a ${measure!.unit} costs ${ratio.toFixed(2)} × as much${cpu}`];
+    });
+  });
 }
 
 type Column = readonly [head: string, cell: (point: MeasuredPoint) => string | undefined];

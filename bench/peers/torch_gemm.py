@@ -1,6 +1,6 @@
 """The matrix-multiply rates that PyTorch (oneDNN, MKL) reaches on this CPU: one JSON line a shape, best of one second each.
 
-    python torch_gemm.py [--threads 2] [--seconds 1]
+    python torch_gemm.py [--threads N] [--seconds 1]
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import json
 import time
 
 import torch
+from workload import physical_cores
 
 SHAPES = [(4096, 512, 1408), (4096, 512, 8192), (2048, 2048, 2048)]  # M, K, N
 
@@ -28,7 +29,7 @@ def best_seconds(call, budget: float) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=len(physical_cores()))
     parser.add_argument("--seconds", type=float, default=1.0, help="budget of each measurement")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)

@@ -65,7 +65,7 @@ def parse_arguments(peer: str, add_more=lambda parser: None) -> tuple[argparse.N
     parser.add_argument("--tokens", help="raw little-endian int32 file [batches, batch, seq + 1]; default: drawn from --seed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batches", type=int, default=1, help="batches to draw without --tokens; the steps cycle over them")
-    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1))
+    parser.add_argument("--threads", type=int, default=len(physical_cores()), help="one for each core")
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16", help="compute type; masters are FP32")
     parser.add_argument("--warmup", type=int, default=2, help="steps before `ready`; the state is reset after them")
     parser.add_argument("--tied", action="store_true", help="the embedding is the head")
@@ -89,8 +89,16 @@ def prepare_process(arguments: argparse.Namespace, environment: dict[str, str]) 
     if missing and "HALFBYTE_PEER_STARTED" not in os.environ:
         os.environ.update(missing, HALFBYTE_PEER_STARTED="1")
         os.execv(sys.executable, [sys.executable, *sys.argv])
-    cores = sorted(os.sched_getaffinity(0))[: arguments.threads]
-    os.sched_setaffinity(0, cores)
+    os.sched_setaffinity(0, physical_cores()[: arguments.threads])
+
+
+def physical_cores() -> list[int]:
+    """One of the logical CPUs of each core that this process may use: PyTorch's advice is a thread a core."""
+    first_of_core = {}
+    for cpu in sorted(os.sched_getaffinity(0)):
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        first_of_core.setdefault(siblings.read_text() if siblings.exists() else cpu, cpu)
+    return list(first_of_core.values())
 
 
 def parameter_shapes(w: Workload, tied: bool) -> dict[str, tuple[int, ...]]:

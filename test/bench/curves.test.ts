@@ -39,8 +39,11 @@ describe("cost curves", () => {
   });
 
   it("have a cliff where a neighbour costs half as much again for its work", () => {
-    const steep = measured("seq", (x, work) => ({ seconds: work * (x < 513 ? 1e-12 : 1.6e-12), cpuSeconds: 1 }));
-    expect(cliffsOf(steep)).toEqual(["seq: from 512 to 513 a FLOP costs 1.60 × as much"]);
+    const steep = measured("seq", (x, work) => ({
+      seconds: work * (x < 513 ? 1e-12 : 1.6e-12),
+      cpuSeconds: work * 1e-12,
+    }));
+    expect(cliffsOf(steep)).toEqual(["seq: from 512 to 513 a FLOP costs 1.60 × as much, 1.00 × in CPU time"]);
     const text = curvesText([steep]);
     expect(text).toMatch(/^513 .* 1\.60 × cliff$/m);
     expect(text).toContain("Neighbours that cost more than 1.5 × as much for their work:\n  seq: from 512");
