@@ -1,15 +1,15 @@
 /** The compiled step of the phase that a run is in, and its telemetry: those of one phase at a time, compiled where it begins. */
-import { spec, treeMap } from "../core/index.ts";
 import type { Dataset } from "../data/index.ts";
 import { type Compiled, jit } from "../jit/index.ts";
 import type { RunEvent } from "../metrics/index.ts";
-import type { Client, DeviceArray } from "../pjrt/index.ts";
+import type { Client } from "../pjrt/index.ts";
 import { type StateHolder, stepBatch, stepScalars } from "./loop.ts";
 import { makeNumerics, type Numerics } from "./numerics.ts";
 import { refuseStepBeyondMemory, refuseTelemetryBeyondMemory, type StepMemory } from "./outOfMemory.ts";
 import { type PrecisionPhase, phaseAt, planAt } from "./phases.ts";
 import type { RunPlan } from "./plan.ts";
 import { makeTrainStep, stepOptions, type TrainStep } from "./step.ts";
+import { stateSpecs } from "./stepProgram.ts";
 
 export type CompiledStep = Compiled<Parameters<TrainStep>, ReturnType<TrainStep>>;
 
@@ -17,8 +17,11 @@ export type CompiledStep = Compiled<Parameters<TrainStep>, ReturnType<TrainStep>
 export interface PhaseStep {
   /** Whether a step needs another program than the one that is there. */
   isOther(step: number): boolean;
-  /** Compiles the program of a step's phase. @throws TooLargeError where it won't fit */
-  enter(step: number): Promise<void>;
+  /**
+   * Compiles the program of a step's phase. @param state resolves when the state is there, where it is still being made
+   * @throws TooLargeError where it won't fit
+   */
+  enter(step: number, state?: Promise<unknown>): Promise<void>;
   /** The program of the phase that was entered. */
   readonly compiled: CompiledStep;
   /** Measures the numbers as this phase computes them; absent: they are not measured. */
@@ -46,12 +49,14 @@ export function phaseStep(input: PhaseStepInput): PhaseStep {
   };
   return {
     isOther,
-    async enter(step) {
+    async enter(step, state) {
       dispose();
       const now = planAt(plan, step);
       const compiled = jit(makeTrainStep(stepOptions(now)), { donate: [0], name: "train_step", client });
       current = { phase: phaseAt(plan, step), compiled, numerics: makeNumerics(now, client) };
       await compileStep(compiled, now, input);
+      await state;
+      if (client.platformName === "cpu") await refuseStepBeyondMemory(now, input.memory.step!);
       if (current.numerics) await compileNumerics(current.numerics, input);
     },
     get compiled() {
@@ -69,17 +74,15 @@ export function phaseStep(input: PhaseStepInput): PhaseStep {
 async function compileStep(
   step: Pick<Compiled<never[], unknown>, "compile" | "lower">,
   plan: RunPlan,
-  { data, client, holder, memory, emit }: PhaseStepInput,
+  { plan: whole, data, memory, emit }: PhaseStepInput,
 ): Promise<void> {
   const begin = performance.now();
-  const specs = treeMap<object>(({ shape, dtype }: DeviceArray) => spec(shape, dtype), holder.state);
-  const given = [specs, stepBatch(data.train.batchAt(1)), stepScalars(plan, 1)];
+  const given = [stateSpecs(whole), stepBatch(data.train.batchAt(1)), stepScalars(plan, 1)];
   const executable = await step.compile(...given);
   const seconds = (performance.now() - begin) / 1000;
   const cached = executable.origin.deserialized;
   emit({ type: "compile", program: "train_step", seconds, cached, memory: { ...executable.memoryStats() } });
   memory.step = { stats: executable.memoryStats(), program: async () => (await step.lower(...given)).program };
-  if (client.platformName === "cpu") await refuseStepBeyondMemory(plan, memory.step);
 }
 
 /** Before the first step, so that what does not fit is refused before it. @throws TooLargeError */

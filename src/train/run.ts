@@ -11,7 +11,7 @@ import {
   writing,
 } from "../checkpoint/index.ts";
 import type { Dataset } from "../data/index.ts";
-import { disposeTree, putTree } from "../jit/index.ts";
+import { disposeTree } from "../jit/index.ts";
 import { EventLog, type EventOf, flopsPerToken, type RunEvent, type RunSummary } from "../metrics/index.ts";
 import { llamaDelayedScaling } from "../models/llama.ts";
 import { type Client, type DeviceArray, defaultClient } from "../pjrt/index.ts";
@@ -23,10 +23,11 @@ import { phaseStep } from "./phaseStep.ts";
 import { phaseAt, planAt } from "./phases.ts";
 import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
+import { putStartingState, putState } from "./putState.ts";
 import { type RunEvaluation, runEvaluator } from "./runEvaluator.ts";
 import { dataIdentity, doneSoFar, provenanceOf, refuseOtherData } from "./runRecord.ts";
 import { makeSaver, type Saver } from "./saver.ts";
-import { initialParameters, resumedState, startingState, type TrainState } from "./state.ts";
+import { resumedState, type TrainState } from "./state.ts";
 import { forwardOptions, stepOptions } from "./step.ts";
 import { noTrace, stepTrace } from "./stepTrace.ts";
 import type { StopRequest, StopSignal } from "./stop.ts";
@@ -141,7 +142,8 @@ async function train(run: RunContext): Promise<RunOutcome> {
     precision: precisionLines(planAt(plan, Math.min(nextStep, plan.steps))),
   });
   const evaluator = runEvaluator(plan, client);
-  const holder: StateHolder = { state: await firstState(run) };
+  // Filled in while the step compiles, and before its first use.
+  const holder = { state: undefined as unknown } as StateHolder;
   const step = phaseStep({ ...run, holder });
   const trace = plan.profile ? stepTrace(plan.profile, nextStep, run.folder.trace) : noTrace;
   const tellTrace = () => {
@@ -149,7 +151,14 @@ async function train(run: RunContext): Promise<RunOutcome> {
     if (message !== undefined) emit({ type: "note", message });
   };
   try {
-    if (done.step < plan.steps) await step.enter(nextStep);
+    // The state is made while the compiler works on other threads.
+    const makesState = firstState(run).then((state) => {
+      holder.state = state;
+    });
+    const entered = done.step < plan.steps ? step.enter(nextStep, makesState) : undefined;
+    await Promise.allSettled([makesState, entered]);
+    await makesState;
+    await entered;
     const saver = await saverOf(run);
     const result = await trainLoop({ ...run, step, evaluator, holder, done, trace, ...(saver && { saver }) })
       .catch((error: unknown) => afterLastSave(run, error, saver))
@@ -167,10 +176,9 @@ async function train(run: RunContext): Promise<RunOutcome> {
 async function firstState({ plan, resume, parameters, client }: RunContext): Promise<TrainState<DeviceArray>> {
   const delayedScaling = llamaDelayedScaling(stepOptions(plan));
   const extras = { ...(plan.lossScale && { lossScale: plan.lossScale }), ...(delayedScaling && { delayedScaling }) };
-  const weights = () => parameters?.params ?? initialParameters(plan.model, plan.seeds.initWeights);
-  const begin = () => startingState(plan.model, weights(), extras);
-  const host = resume ? resumedState(resume, extras) : begin();
-  return (await putTree(host, client)) as TrainState<DeviceArray>;
+  if (resume) return putState(resumedState(resume, extras), client);
+  const weights = parameters?.params ?? { seed: plan.seeds.initWeights };
+  return putStartingState(plan.model, weights, { extras, client });
 }
 
 /** How the loop saves, where the plan wants checkpoints. */

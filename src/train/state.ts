@@ -52,13 +52,13 @@ export function initialParameters(config: LlamaConfig, seed: number): LlamaTree<
   return treeMap((spec: Spec, path: string) => initialTensor(spec, path, seed, config), llamaSpecs(config));
 }
 
-/** The state before the first step, from given weights. */
+/** The state before the first step, from given weights. @param zeros makes a moment of each parameter */
 export function startingState(
   config: LlamaConfig,
   params: LlamaTree<HostArray>,
   { lossScale, delayedScaling }: StateExtras = {},
+  zeros = () => treeMap<LlamaTree<HostArray>>(zeroArray, llamaSpecs(config)),
 ): TrainState<HostArray> {
-  const zeros = () => treeMap<LlamaTree<HostArray>>(zeroArray, llamaSpecs(config));
   const optimizer = { count: hostArray([], "int32", new Int32Array(1)), mu: zeros(), nu: zeros() };
   return {
     params,
@@ -98,26 +98,56 @@ function zeroArray({ shape }: Spec): HostArray {
   return hostArray(shape, "float32", new Float32Array(shape.reduce((a, b) => a * b, 1)));
 }
 
-function initialTensor(spec: Spec, path: string, seed: number, { numLayers }: LlamaConfig): HostArray {
+function initialTensor(spec: Spec, path: string, seed: number, config: LlamaConfig): HostArray {
   const array = zeroArray(spec);
-  const data = array.data as Float32Array;
-  if (spec.shape.length === 1) data.fill(1);
-  else {
-    const isResidual = path.endsWith(".o") || path.endsWith(".down");
-    fillNormal(data, isResidual ? initialStd / Math.sqrt(2 * numLayers) : initialStd, hashInts(seed, hashString(path)));
-  }
+  fillInitial(array.data as Float32Array, { spec, path, seed, config });
   return array;
 }
 
+/** A parameter before the first step. */
+export interface InitialTensor {
+  readonly spec: Spec;
+  /** In the tree of parameters. */
+  readonly path: string;
+  readonly seed: number;
+  readonly config: LlamaConfig;
+}
+
+/** Elements of an array: from an even number on, up to `to`. */
+interface Stretch {
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Gives elements of a parameter's array their first values. */
+export function fillInitial(
+  data: Float32Array,
+  { spec, path, seed, config }: InitialTensor,
+  stretch: Stretch = { from: 0, to: data.length },
+): void {
+  if (spec.shape.length === 1) {
+    data.fill(1, stretch.from, stretch.to);
+    return;
+  }
+  const isResidual = path.endsWith(".o") || path.endsWith(".down");
+  const std = isResidual ? initialStd / Math.sqrt(2 * config.numLayers) : initialStd;
+  fillNormal(data, std, hashInts(seed, hashString(path)), stretch);
+}
+
 /** Normal values by Box and Muller from counted random bits: element i depends on the key and i alone. */
-export function fillNormal(data: Float32Array, std: number, key: number): void {
+export function fillNormal(
+  data: Float32Array,
+  std: number,
+  key: number,
+  { from, to }: Stretch = { from: 0, to: data.length },
+): void {
   const second = mix32(key ^ 0x5bd1e995);
-  for (let i = 0; i < data.length; i += 2) {
+  for (let i = from; i < to; i += 2) {
     // In (0, 1): the logarithm is finite.
     const u = (mix32(mix32(i + key) ^ second) + 0.5) / 2 ** 32;
     const v = (mix32(mix32(i + 1 + key) ^ second) + 0.5) / 2 ** 32;
     const radius = std * Math.sqrt(-2 * Math.log(u));
     data[i] = radius * Math.cos(2 * Math.PI * v);
-    if (i + 1 < data.length) data[i + 1] = radius * Math.sin(2 * Math.PI * v);
+    if (i + 1 < to) data[i + 1] = radius * Math.sin(2 * Math.PI * v);
   }
 }

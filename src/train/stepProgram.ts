@@ -79,14 +79,22 @@ type SpecsOf<T> = { readonly [K in keyof T]-?: Spec };
 export function stepSpecs(
   plan: RunPlan,
 ): [TrainState<Spec>, SpecsOf<Pick<StepBatch, "tokens" | "targets">>, SpecsOf<StepScalars>] {
-  const params = llamaSpecs(plan.model);
   const tokens = spec([plan.microBatches * plan.batchSize, plan.sequenceLength], "int32");
+  return [
+    stateSpecs(plan),
+    { tokens, targets: tokens },
+    { learningRate: spec([], "float32"), step: spec([], "uint32") },
+  ];
+}
+
+/** Shapes and dtypes of the state that a run carries, in the order of its arrays. */
+export function stateSpecs(plan: RunPlan): TrainState<Spec> {
+  const params = llamaSpecs(plan.model);
   const count = spec([], "int32");
   const delayedScaling = llamaDelayedScaling(stepOptions(plan));
-  const state = {
+  return {
     ...{ params, optimizer: { count, mu: params, nu: params } },
     ...(plan.lossScale && { lossScale: { scale: spec([], "float32"), goodSteps: count } }),
     ...(delayedScaling && { delayedScaling: delayedScalingSpecs(delayedScaling) }),
   };
-  return [state, { tokens, targets: tokens }, { learningRate: spec([], "float32"), step: spec([], "uint32") }];
 }
