@@ -2,6 +2,7 @@
 import { readFileSync } from "node:fs";
 import { availableParallelism, cpus, loadavg } from "node:os";
 import { type MachineMemory, machineMemory } from "../base/machineMemory.ts";
+import { processorFlags } from "../base/processorMode.ts";
 
 export interface Processor {
   readonly model: string;
@@ -37,7 +38,7 @@ export interface Machine {
 /** Features and model of the first processor in the text of /proc/cpuinfo. */
 export function parseCpuInfo(text: string): Omit<Processor, "cores" | "load"> {
   const field = (name: string) => text.match(new RegExp(`^${name}\\s*: (.*)$`, "m"))?.[1] ?? "";
-  const flags = new Set(field("flags").split(" "));
+  const flags = processorFlags(text);
   return {
     model: field("model name") || "unknown",
     avx512: flags.has("avx512f"),

@@ -1,4 +1,5 @@
 /** Whether the plugin has oneDNN's matrix product behind an internal custom call, and gives the right results by it. */
+import { type InstructionSet, includesSet, processorMode } from "../base/processorMode.ts";
 import { hostArray } from "../core/hostArray.ts";
 import type { Client } from "./client.ts";
 import type { Executable } from "./executable.ts";
@@ -11,7 +12,7 @@ export interface OneDnn {
   readonly float32: boolean;
 }
 
-const none: OneDnn = { bfloat16: false, float32: false };
+const none: Promise<OneDnn> = Promise.resolve({ bfloat16: false, float32: false });
 const probed = new WeakMap<Client, Promise<OneDnn>>();
 
 /**
@@ -21,26 +22,31 @@ const probed = new WeakMap<Client, Promise<OneDnn>>();
 export function probeOneDnn(client: Client): Promise<OneDnn> {
   let answer = probed.get(client);
   if (answer === undefined) {
-    const wanted = client.platformName === "cpu" && process.env.HALFBYTE_ONEDNN !== "0";
-    answer = wanted ? tryOneDnn(client) : Promise.resolve(none);
+    answer = client.platformName === "cpu" && process.env.HALFBYTE_ONEDNN !== "0" ? tryOneDnn(client) : none;
     probed.set(client, answer);
   }
   return answer;
 }
 
+/**
+ * Without BF16 products in AVX-512 or AMX the library has no fast BF16 kernel: with AVX-512 alone it falls back on one that is
+ * hundreds of times as slow, below that its refusal ends the process. In float32 it is fast from AVX2 on.
+ */
 async function tryOneDnn(client: Client): Promise<OneDnn> {
+  const mode = processorMode();
   const size = { m: 16, k: 32, n: 48 };
-  const allRight = async (products: readonly Product[]) => {
+  const allRight = async (least: InstructionSet, products: readonly Product[]) => {
+    if (mode === undefined || !includesSet(mode.oneDnn, least)) return false;
     for (const product of products) if (!(await isRight(client, product))) return false;
     return true;
   };
-  const bfloat16 = await allRight([
+  const bfloat16 = await allRight("avx512-bf16", [
     { ...size, dtype: "bf16", out: "f32" },
     { ...size, dtype: "bf16", out: "bf16" },
     { ...size, dtype: "bf16", out: "f32", transposeA: true },
     { ...size, dtype: "bf16", out: "bf16", transposeB: true },
   ]);
-  const float32 = await allRight([
+  const float32 = await allRight("avx2", [
     { ...size, dtype: "f32", out: "f32" },
     { ...size, dtype: "f32", out: "f32", transposeA: true },
     { ...size, dtype: "f32", out: "f32", transposeB: true },
