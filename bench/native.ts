@@ -2,6 +2,7 @@
  * Each native CPU kernel against the plain lowering of the same function, at the sizes of workload L8, alternating in one process.
  *
  *     npm run bench:native [-- attention rounds=5]
+ *     npm run bench:native -- step                   whole training steps
  *
  * Best of the rounds in process CPU time ÷ 2, which other work on the machine disturbs less than wall time.
  */
@@ -13,6 +14,9 @@ import { Client, type DeviceArray, nativeKernels, put } from "../src/pjrt/index.
 import { ensureTunables } from "./command.ts";
 
 ensureTunables();
+
+import { stepsInTurns } from "./nativeStep.ts";
+import { workloadByName } from "./workload.ts";
 
 const words = process.argv.slice(2);
 const rounds = Number(words.find((word) => word.startsWith("rounds="))?.slice(7) ?? 5);
@@ -88,6 +92,17 @@ for (const part of cases.filter(({ name }) => chosen.length === 0 || chosen.some
     const numbers = [plain, native].map((ms) => ms.toFixed(2).padStart(8)).join("");
     process.stdout.write(
       `${part.name.padEnd(24)} ${what.padEnd(22)} ${numbers}   ${(plain / native).toFixed(2)} × as fast\n`,
+    );
+  }
+}
+if (chosen.includes("step")) {
+  for (const name of ["L8", "L8-long"]) {
+    const [plain, native] = await stepsInTurns(workloadByName(name), Object.values(clients), rounds);
+    const best = [plain!, native!].map(({ ms }) => Math.min(...ms)) as [number, number];
+    const numbers = best.map((ms) => ms.toFixed(0).padStart(8)).join("");
+    const losses = `losses ${plain!.loss.toFixed(5)} and ${native!.loss.toFixed(5)}`;
+    process.stdout.write(
+      `${`step of ${name}`.padEnd(47)} ${numbers}   ${(best[0] / best[1]).toFixed(2)} × as fast, ${losses}\n`,
     );
   }
 }

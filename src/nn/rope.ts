@@ -1,6 +1,6 @@
 /** Rotary position embedding (Su et al. 2021) in Hugging Face's order: dim i is paired with dim i + H/2. */
 import { UserError } from "../base/errors.ts";
-import { concat, constant, hostArray, iota, type Tensor } from "../core/index.ts";
+import { concat, constant, hostArray, iota, optimizationBarrier, type Tensor } from "../core/index.ts";
 
 /** Llama 3's stretching of low frequencies (its config's `rope_scaling`). */
 export interface Llama3RopeScaling {
@@ -43,7 +43,9 @@ export function ropeTables(length: number, options: RopeOptions): RopeTables {
   const half = options.headDim / 2;
   const frequencies = constant(hostArray([1, half], "float32", ropeFrequencies(options)));
   const angles = iota([length, half], 0, "float32").mul(frequencies).expandDims(1);
-  return { cos: angles.cos(), sin: angles.sin() };
+  // Behind a barrier: XLA would otherwise compute them again in every loop that turns something by them.
+  const [cos, sin] = optimizationBarrier([angles.cos(), angles.sin()]) as [Tensor, Tensor];
+  return { cos, sin };
 }
 
 /**
