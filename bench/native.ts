@@ -9,7 +9,8 @@
 import { vjp } from "../src/autodiff/index.ts";
 import { hostArray, type Tensor } from "../src/core/index.ts";
 import { jit } from "../src/jit/index.ts";
-import { causalAttention } from "../src/nn/index.ts";
+import { causalAttention, crossEntropy, rmsNorm, swiglu } from "../src/nn/index.ts";
+import { clipByGlobalNorm } from "../src/optim/index.ts";
 import { Client, type DeviceArray, nativeKernels, put } from "../src/pjrt/index.ts";
 import { ensureTunables } from "./command.ts";
 
@@ -28,38 +29,84 @@ const draw = () => {
   return seed / 2 ** 32 - 0.5;
 };
 
+type Make = (client: Client) => DeviceArray;
+
 interface Case {
   readonly name: string;
   readonly f: (...args: Tensor[]) => Tensor;
-  /** Shapes of the arguments; the first is also the result's. */
-  readonly shapes: readonly (readonly number[])[];
+  /** The result's cotangent, then the arguments that have one, then the others. */
+  readonly args: readonly Make[];
+  /** How many arguments have a cotangent; 0: forward alone. */
+  readonly differentiable: number;
 }
 
 const attention = (B: number, T: number): Case => ({
   name: `attention, ${B} × ${T}`,
   f: (q, k, v) => causalAttention({ q: q!, k: k!, v: v! }),
-  shapes: [
-    [B, T, 8, 64],
-    [B, T, 4, 64],
-    [B, T, 4, 64],
-  ],
+  args: [bf16(B, T, 8, 64), bf16(B, T, 8, 64), bf16(B, T, 4, 64), bf16(B, T, 4, 64)],
+  differentiable: 3,
 });
 
-const cases: readonly Case[] = [attention(8, 512), attention(2, 2048)];
+const [M, D, F, V] = [4096, 512, 1408, 8192];
+const targets: Make = (client) =>
+  put(
+    hostArray(
+      [M],
+      "int32",
+      Int32Array.from({ length: M }, (_, i) => (i * 7) % V),
+    ),
+    client,
+  );
+
+const cases: readonly Case[] = [
+  attention(8, 512),
+  attention(2, 2048),
+  {
+    name: "loss with the head",
+    f: (hidden, head, targets, weights) =>
+      crossEntropy({ hidden: hidden!, head: head!, targets: targets!, weights: weights! }).lossSum,
+    args: [f32(), bf16(M, D), f32(V, D), targets, f32(M)],
+    differentiable: 2,
+  },
+  {
+    name: "RMSNorm",
+    f: (x, w) => rmsNorm(x!, w!, 1e-5),
+    args: [bf16(M, D), bf16(M, D), f32(D)],
+    differentiable: 2,
+  },
+  { name: "SwiGLU", f: (a, b) => swiglu(a!, b!), args: [bf16(M, F), bf16(M, F), bf16(M, F)], differentiable: 2 },
+  {
+    name: "norm of 32 M",
+    f: (...grads) => clipByGlobalNorm(grads, 1).norm,
+    args: [f32(), ...Array.from({ length: 16 }, () => f32(2048, 1024))],
+    differentiable: 0,
+  },
+];
 
 /** Forward alone, and forward and backward. */
-function functionsOf({ f }: Case) {
+function functionsOf({ f, differentiable }: Case): Record<string, (...args: Tensor[]) => unknown> {
+  const forward = (...[, ...args]: Tensor[]) => f(...args);
+  if (differentiable === 0) return { forward };
   const both = (...[ct, ...args]: Tensor[]) => {
-    const { out, pullback } = vjp(f, ...args);
+    const fixed = args.slice(differentiable);
+    const { out, pullback } = vjp((...some: Tensor[]) => f(...some, ...fixed), ...args.slice(0, differentiable));
     return { out, cotangents: pullback(ct!) };
   };
-  return { forward: (...[, ...args]: Tensor[]) => f(...args), "forward and backward": both };
+  return { forward, "forward and backward": both };
 }
 
-function put16(client: Client, shape: readonly number[]): DeviceArray {
-  const size = shape.reduce((a, b) => a * b, 1);
-  const bits = Uint16Array.from({ length: size }, () => new Uint16Array(Float32Array.of(draw()).buffer)[1]!);
-  return put(hostArray(shape, "bfloat16", bits), client);
+const sizeOf = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);
+
+/** The upper half of float32 bits. */
+function bf16(...shape: number[]): Make {
+  return (client) => {
+    const bits = Uint16Array.from({ length: sizeOf(shape) }, () => new Uint16Array(Float32Array.of(draw()).buffer)[1]!);
+    return put(hostArray(shape, "bfloat16", bits), client);
+  };
+}
+
+function f32(...shape: number[]): Make {
+  return (client) => put(hostArray(shape, "float32", Float32Array.from({ length: sizeOf(shape) }, draw)), client);
 }
 
 const clients = { plain: new Client({ nativeKernels: "off" }), native: new Client() };
@@ -69,12 +116,14 @@ if (!found.used) {
   process.exit(1);
 }
 process.stdout.write(`${found.instructionSet}, ms by plain lowering and by native kernel\n`);
-for (const part of cases.filter(({ name }) => chosen.length === 0 || chosen.some((word) => name.startsWith(word)))) {
+for (const part of cases.filter(
+  ({ name }) => chosen.length === 0 || chosen.some((word) => name.toLowerCase().startsWith(word.toLowerCase())),
+)) {
   for (const [what, f] of Object.entries(functionsOf(part))) {
     const sides = await Promise.all(
       Object.values(clients).map(async (client) => {
-        const args = [part.shapes[0]!, ...part.shapes].map((shape) => put16(client, shape));
-        const compiled = jit(f as (...args: Tensor[]) => unknown, { client });
+        const args = part.args.map((make) => make(client));
+        const compiled = jit(f, { client });
         return { args, executable: await compiled.compile(...args), best: Number.POSITIVE_INFINITY };
       }),
     );

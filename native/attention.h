@@ -122,8 +122,9 @@ void packRows<Bf16>(uint32_t* to, Rows<Bf16> rows, long dim, long count, long he
 /** Rows one after the other, `height` of which `count` exist; the others are 0. */
 template <class E>
 static void copyRows(typename E::Element* to, Rows<E> rows, long dim, long count, long height) {
-  for (long i = 0; i < height; i++)
-    for (long h = 0; h < dim; h++) to[i * dim + h] = i < count ? rows.row(i)[h] : 0;
+  const unsigned long bytes = dim * sizeof(typename E::Element);
+  for (long i = 0; i < count; i++) __builtin_memcpy(to + i * dim, rows.row(i), bytes);
+  if (height > count) __builtin_memset(to + count * dim, 0, (height - count) * bytes);
 }
 
 /** Offsets of the heads in [batch, time, heads, dim]. */

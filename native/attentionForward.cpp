@@ -5,7 +5,7 @@
 namespace HALFBYTE_ISA {
 namespace {
 
-constexpr long rowBlock = 32, keyBlock = 128;
+constexpr long rowBlock = 32, keyBlock = 256;
 constexpr float infinity = __builtin_inff();
 
 template <class E>
@@ -49,9 +49,10 @@ struct Forward {
       // Beyond the last row's position nothing is seen.
       const long seen = atMost(keyBlock, from + rows - j);
       const long columns = roundUp(seen, tileVectors * lanes);
-      for (long m = 0; m < rowBlock; m += tileRows)
-        updateRows<E, tileRows>(scores + m * keyBlock, keyBlock, columns, nullptr, true,
-                                {(const uint32_t*)q + m * inRow, inRow, 1}, {k, keyBlock}, inRow);
+      for (long n = 0; n < columns; n += tileVectors * lanes)
+        for (long m = 0; m < rowBlock; m += tileRows)
+          updateTile<E, tileRows, tileVectors>(scores + m * keyBlock + n, keyBlock, nullptr, true,
+                                               {(const uint32_t*)q + m * inRow, inRow, 1}, {k + n, keyBlock}, inRow);
       for (long m = 0; m < rowBlock; m++)
         softmaxRow(scores + m * keyBlock, weights + m * keyBlock, atMost(columns, from + m + 1 - j), columns, highest[m],
                    total[m], rescale[m]);
@@ -73,17 +74,26 @@ struct Forward {
   /** Weights of one row relative to the highest score so far, and what earlier sums are to be multiplied by. */
   void softmaxRow(const float* scores, Element* weights, long visible, long columns, float& highest, float& total,
                   float& rescale) const {
+    const long whole = visible / lanes * lanes;
     Vector most = fill(-infinity);
-    for (long n = 0; n < visible; n += lanes)
-      most = larger(firstLanes(load(scores + n), visible - n, fill(-infinity)), most);
+    for (long n = 0; n < whole; n += lanes) most = larger(load(scores + n), most);
+    if (whole < visible) {
+      const Vector last = firstLanes(load(scores + whole), visible - whole, fill(-infinity));
+      most = larger(last, most);
+    }
     const float before = highest;
     const float here = largestOf(most) * scale;
     highest = here > before ? here : before;
-    rescale = before == -infinity ? 0 : __builtin_expf(before - highest);
+    rescale = before == highest ? 1 : before == -infinity ? 0 : __builtin_expf(before - highest);
+    const auto weightsAt = [&](long n) { return exponential(fma(load(scores + n), fill(scale), fill(-highest))); };
     Vector sum = zero();
-    for (long n = 0; n < columns; n += lanes) {
-      const Vector x = exponential(fma(load(scores + n), fill(scale), fill(-highest)));
-      const Vector weight = firstLanes(x, visible - n, zero());
+    for (long n = 0; n < whole; n += lanes) {
+      const Vector weight = weightsAt(n);
+      sum = add(sum, weight);
+      E::store(weights + n, weight);
+    }
+    for (long n = whole; n < columns; n += lanes) {
+      const Vector weight = n < visible ? firstLanes(weightsAt(n), visible - n, zero()) : zero();
       sum = add(sum, weight);
       E::store(weights + n, weight);
     }

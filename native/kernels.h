@@ -1,5 +1,7 @@
 // What the kernels read and write. There is one of each for every instruction set.
 #pragma once
+#include <stdint.h>
+
 #include "parallel.h"
 
 enum class Type { bf16, f32 };
@@ -25,8 +27,68 @@ struct AttentionBackward {
   void *dq, *dk, *dv;
 };
 
+/** Of logits [rows, vocabulary]: losses [rows], each times its weight, and their gradient in `type`. */
+struct SoftmaxLoss {
+  Type type;
+  long rows, vocabulary;
+  float zLoss;
+  const float* logits;
+  const int32_t* targets;
+  const float* weights;
+  float* losses;
+  void* gradient;
+};
+
+/** x, out and their cotangents are [rows, width] of `type`, weights float32 [width]; width is a multiple of 16. */
+struct RmsNormForward {
+  Type type;
+  long rows, width;
+  float eps;
+  const void* x;
+  const float* weight;
+  void* out;
+};
+
+struct RmsNormBackward {
+  Type type;
+  long rows, width;
+  float eps;
+  const void* x;
+  const float* weight;
+  const void* ct;
+  void* dx;
+  float* dWeight;
+};
+
+/** All arrays have `size` elements, a multiple of 16. */
+struct SwigluForward {
+  Type type;
+  long size;
+  const void *gate, *up;
+  void* out;
+};
+
+struct SwigluBackward {
+  Type type;
+  long size;
+  const void *gate, *up, *ct;
+  void *dGate, *dUp;
+};
+
+struct SumOfSquares {
+  long size;
+  const float* x;
+  double* sum;
+};
+
+/** Those that give a bool give false where memory is short. */
 struct Kernels {
-  /** False where memory is short. */
   bool (*attentionForward)(const AttentionForward&, Threads*);
   bool (*attentionBackward)(const AttentionBackward&, Threads*);
+  void (*softmaxLoss)(const SoftmaxLoss&, Threads*);
+  void (*rmsNormForward)(const RmsNormForward&, Threads*);
+  bool (*rmsNormBackward)(const RmsNormBackward&, Threads*);
+  void (*swigluForward)(const SwigluForward&, Threads*);
+  void (*swigluBackward)(const SwigluBackward&, Threads*);
+  bool (*sumOfSquares)(const SumOfSquares&, Threads*);
 };

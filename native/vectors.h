@@ -117,7 +117,7 @@ INLINE Vector firstLanes(Vector x, long count, Vector other) {
 INLINE Vector roundToWhole(Vector x) { return _mm256_round_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 /** In two steps, since the exponent of a result in range may need more than 8 bits on the way. */
 INLINE Vector timesPowerOfTwo(Vector x, Vector n) {
-  const Words whole = _mm256_cvtps_epi32(n);
+  const Words whole = _mm256_cvtps_epi32(smaller(fill(254.0f), n));
   const Words half = _mm256_srai_epi32(whole, 1);
   const Words bias = _mm256_set1_epi32(127);
   const auto power = [&](Words e) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(e, bias), 23)); };
@@ -158,21 +158,20 @@ INLINE Words zipBf16(const uint16_t* low, const uint16_t* high) {
 #endif
 
 /**
- * e^x to about 1 ulp; 0 below -104, infinity above 88.8, NaN of NaN. By 2^n · e^r with |r| ≤ ln 2 / 2; e^r = 1 + r + r² · p(r)
- * with p interpolated at Chebyshev's nodes (relative error 8e-10 before rounding).
+ * e^x to about 1 ulp; 0 below -104, infinity above 88.8, NaN of NaN and of infinity. By 2^n · e^r with |r| ≤ ln 2 / 2;
+ * e^r = 1 + r + r² · p(r), where p has the least largest error of its degree (4e-9 of e^r before rounding).
  */
 INLINE Vector exponential(Vector x) {
   // The operand that may be NaN comes second.
-  x = smaller(fill(89.0f), larger(fill(-104.0f), x));
+  x = larger(fill(-104.0f), x);
   const Vector n = roundToWhole(mul(x, fill(1.44269504f)));
   Vector r = fnma(n, fill(0.693145752f), x);
   r = fnma(n, fill(1.42860682e-6f), r);
-  Vector p = fill(1.98910799e-4f);
-  p = fma(p, r, fill(1.39337312e-3f));
-  p = fma(p, r, fill(8.33331048e-3f));
-  p = fma(p, r, fill(4.16664630e-2f));
-  p = fma(p, r, fill(0.166666672f));
-  p = fma(p, r, fill(0.5f));
+  Vector p = fill(1.38144579e-3f);
+  p = fma(p, r, fill(8.36878084e-3f));
+  p = fma(p, r, fill(4.16683927e-2f));
+  p = fma(p, r, fill(0.166665196f));
+  p = fma(p, r, fill(0.49999994f));
   p = fma(mul(r, r), p, r);
   return timesPowerOfTwo(add(p, fill(1.0f)), n);
 }

@@ -22,7 +22,7 @@ const instructionSets = {
 };
 
 /** Files that are the same for every processor; all others are compiled for each instruction set. */
-const common = ["handlers.cpp", "parallel.cpp"];
+const common = /(handlers|frame|parallel)\.cpp$/i;
 
 /** @param {string} root @returns {string[]} names of the sources, in a fixed order */
 function sourcesIn(root) {
@@ -80,7 +80,7 @@ export async function buildKernels(cache, root, { compiler, version }, note = ()
     fill: async (work) => {
       const files = sourcesIn(root).filter((name) => name.endsWith(".cpp"));
       const jobs = files.flatMap((file) =>
-        common.includes(file)
+        common.test(file)
           ? [{ file, object: `${file}.o`, extra: /** @type {string[]} */ ([]) }]
           : Object.entries(instructionSets).map(([name, options]) => ({
               file,

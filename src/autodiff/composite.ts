@@ -71,11 +71,15 @@ export function composite<A extends readonly unknown[], R>(
 }
 
 /**
- * f, for which Halfbyte's lowering for the platform may know a kernel called `name`. Without one, programs are as if f had been
- * called.
+ * f, for which Halfbyte's lowering for the platform may know a kernel called `name`, which is given the `attributes`. Without
+ * one, programs are as if f had been called.
  */
-export function withKernel<A extends readonly unknown[], R>(name: string, f: (...args: A) => R): (...args: A) => R {
-  return applied(f, { name, attributes: {}, inPlace: true });
+export function withKernel<A extends readonly unknown[], R>(
+  name: string,
+  f: (...args: A) => R,
+  attributes: Attributes = {},
+): (...args: A) => R {
+  return applied(f, { name, attributes, inPlace: true });
 }
 
 function applied<A extends readonly unknown[], R>(

@@ -9,7 +9,7 @@ import { compositeOp } from "../autodiff/composite.ts";
 import { type Emitted, type Emitter, type Spec, sizeOf } from "../core/index.ts";
 import { type DotParams, dotOp, emitDot, freeDims } from "../core/ops/dot.ts";
 import { i64s } from "../core/ops/shape.ts";
-import { nativeCall } from "./nativeCalls.ts";
+import { type NativeCall, nativeCall } from "./nativeCalls.ts";
 import type { LoweringTable } from "./stablehlo.ts";
 
 export interface CpuCalls {
@@ -24,8 +24,8 @@ export function cpuLowering({ oneDnn, nativeInstructions: instructions }: CpuCal
   const native: LoweringTable = new Map([
     [
       compositeOp,
-      (e, inputs, { name }: { name: string }, outputs) =>
-        instructions === undefined ? undefined : nativeCall(e, inputs, { name, instructions }, outputs),
+      (e, inputs, { name, attributes }: Omit<NativeCall, "instructions">, outputs) =>
+        instructions === undefined ? undefined : nativeCall(e, inputs, { name, attributes, instructions }, outputs),
     ],
   ]);
   return new Map([

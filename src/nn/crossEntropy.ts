@@ -5,7 +5,7 @@
  *
  * Dims: M tokens, D model, V vocabulary.
  */
-import { customVjp } from "../autodiff/index.ts";
+import { customVjp, withKernel } from "../autodiff/index.ts";
 import { concat, dot, inPass, iota, type Tensor, takeAlong, where, zeros } from "../core/index.ts";
 import { inSequence } from "./inSequence.ts";
 
@@ -84,6 +84,35 @@ interface Chunk {
 /** hidden [m, D], head [V, D] in the compute dtype, targets and weights [m]. */
 function chunk({ hidden, head, targets, weights, zLoss }: Required<CrossEntropyInputs>): Chunk {
   const logits = inPass("fprop", () => dot(hidden, head, { contract: [[1], [1]], out: "float32" }));
+  const rows = withKernel(
+    "halfbyte.softmax_loss",
+    (logits: Tensor, targets: Tensor, weights: Tensor) => {
+      const { losses, dLogits } = rowLosses({ logits, targets, weights, zLoss });
+      return [losses, dLogits.astype(hidden.dtype)] as const;
+    },
+    { zLoss },
+  );
+  const [losses, dLogits] = rows(logits, targets, weights);
+  return {
+    lossSum: losses.sum(),
+    dHidden: inPass("dgrad", () => dot(dLogits, head, { contract: [[1], [0]], out: hidden.dtype })),
+    dHead: inPass("wgrad", () => dot(dLogits, hidden, { contract: [[0], [0]], out: "float32" })),
+  };
+}
+
+interface RowLosses {
+  /** [m] float32, each times its weight. */
+  readonly losses: Tensor;
+  /** [m, V] float32 */
+  readonly dLogits: Tensor;
+}
+
+function rowLosses({
+  logits,
+  targets,
+  weights,
+  zLoss,
+}: { readonly logits: Tensor } & Omit<Required<CrossEntropyInputs>, "hidden" | "head">): RowLosses {
   const highest = logits.maxOver(1, { keepDims: true });
   const logSumExp = logits.sub(highest).exp().sum(1, { keepDims: true }).log().add(highest);
   const column = targets.expandDims(1);
@@ -96,10 +125,6 @@ function chunk({ hidden, head, targets, weights, zLoss }: Required<CrossEntropyI
   const probability = logits.sub(logSumExp).exp();
   // d log²Z / d logit = 2 · log Z · p: only the p of the cross-entropy's p − [target] is larger.
   const pulled = zLoss === 0 ? probability : probability.mul(logSumExp.mul(2 * zLoss).add(1));
-  const dLogits = where(isTarget, pulled.sub(1), pulled).mul(weight).astype(hidden.dtype);
-  return {
-    lossSum: counted.sum(),
-    dHidden: inPass("dgrad", () => dot(dLogits, head, { contract: [[1], [0]], out: hidden.dtype })),
-    dHead: inPass("wgrad", () => dot(dLogits, hidden, { contract: [[0], [0]], out: "float32" })),
-  };
+  const dLogits = where(isTarget, pulled.sub(1), pulled).mul(weight);
+  return { losses: counted.reshape([logits.shape[0]!]), dLogits };
 }

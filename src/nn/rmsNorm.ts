@@ -1,20 +1,27 @@
 /** RMSNorm (Zhang & Sennrich 2019): x / √(mean(x²) + ε) · weight, in float32, rounded once. */
-import { customVjp } from "../autodiff/index.ts";
+import { customVjp, withKernel } from "../autodiff/index.ts";
 import { optimizationBarrier, type Tensor } from "../core/index.ts";
 
 /** x [..., D] of any float dtype, weight [D] float32 → [..., D] in x's dtype. */
 export function rmsNorm(x: Tensor, weight: Tensor, eps: number): Tensor {
-  const norm = customVjp({
-    fwd: (x: Tensor, weight: Tensor) => ({
-      out: normalized(x, eps).mul(weight).astype(x.dtype),
-      residuals: { x, weight },
-    }),
-    // Each gradient computes what it needs from x and the cotangent again, behind a barrier of its own: shared float32
-    // intermediates would be kept from the forward pass, or written between the loops, at twice the size of x and the time.
-    bwd: ({ x, weight }, ct) => {
+  const forward = withKernel(
+    "halfbyte.rms_norm_forward",
+    (x: Tensor, weight: Tensor) => normalized(x, eps).mul(weight).astype(x.dtype),
+    { eps },
+  );
+  // Each gradient computes what it needs from x and the cotangent again, behind a barrier of its own: shared float32
+  // intermediates would be kept from the forward pass, or written between the loops, at twice the size of x and the time.
+  const backward = withKernel(
+    "halfbyte.rms_norm_backward",
+    (x: Tensor, weight: Tensor, ct: Tensor) => {
       const forX = apart([x, ct]);
-      return [gradientOfX(forX, weight, eps), gradientOfWeight(apart(forX), eps)];
+      return [gradientOfX(forX, weight, eps), gradientOfWeight(apart(forX), eps)] as const;
     },
+    { eps },
+  );
+  const norm = customVjp({
+    fwd: (x: Tensor, weight: Tensor) => ({ out: forward(x, weight), residuals: { x, weight } }),
+    bwd: ({ x, weight }, ct) => backward(x, weight, ct),
   });
   return norm(x, weight);
 }

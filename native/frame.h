@@ -1,0 +1,56 @@
+// What every handler needs of a call: its buffers as they are expected, its attributes, its threads, the kernels to use.
+#pragma once
+#include "ffi.h"
+#include "kernels.h"
+#include "threads.h"
+
+/** XLA's pool, as long as a call lasts. */
+struct Pool : Threads {
+  ffi::Frame* frame;
+
+  explicit Pool(ffi::Frame* frame) : frame(frame) {}
+
+  long count() override;
+  bool schedule(void (*task)(void* data), void* data) override;
+};
+
+ffi::Error* failure(ffi::Frame* frame, const char* message);
+
+/** The error of a call with other arguments than the program's lowering gives. */
+ffi::Error* misfit(ffi::Frame* frame);
+
+/** Whether there is nothing to run: XLA asks for the interface's version, which is then told, or prepares. */
+bool isNoRun(ffi::Frame* frame);
+
+/** Of this processor, as bits. */
+int64_t instructionSets();
+
+/** Those of the instruction set that the program names; null where the processor has it not. */
+const Kernels* kernelsOf(const ffi::Frame* frame);
+
+/** A number among the attributes, whole or not; false where there is none of the name. */
+bool numberAttribute(const ffi::Frame* frame, const char* name, double& value);
+
+/** Buffers of these types and ranks. */
+struct Expected {
+  int32_t type;
+  int64_t rank;
+};
+
+template <int N>
+bool fits(const ffi::Values& values, const Expected (&expected)[N]) {
+  if (values.count != N) return false;
+  for (int i = 0; i < N; i++)
+    if (values.kinds[i] != 1 || values.at[i]->type != expected[i].type || values.at[i]->rank != expected[i].rank)
+      return false;
+  return true;
+}
+
+/** bf16 or float32; false for others. */
+bool floatType(int32_t type, Type& found);
+
+inline int64_t sizeOf(const ffi::Buffer& x) {
+  int64_t size = 1;
+  for (int64_t i = 0; i < x.rank; i++) size *= x.dims[i];
+  return size;
+}
