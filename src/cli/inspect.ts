@@ -12,6 +12,7 @@ import {
   type ListingFilter,
   layerNames,
 } from "../lower/index.ts";
+import { configureDefaultClient } from "../pjrt/index.ts";
 import { phasesOf, planAt } from "../train/phases.ts";
 import { countParameters, type RunPlan } from "../train/plan.ts";
 import { listStage, type Stage, type StageListing, stages } from "../train/stepProgram.ts";
@@ -53,6 +54,7 @@ Example: halfbyte inspect llama-tiny quantization=nvfp4 stage=grad op=dot layer=
     const { settings, flags, words } = parseArguments(args, { maxWords: 1, ownKeys });
     const { stage, lines, filter, phase, keys } = ownSettings(settings);
     const config = await sizedConfig(words[0], keys);
+    configureDefaultClient({ nativeKernels: config.compute.nativeKernels });
     const plan = planOfPhase(planOf(config), phase);
     const listing = await listStage(plan, stage);
     const operations = filterOperations(listing.operations, filter);

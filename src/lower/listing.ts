@@ -40,6 +40,9 @@ export function contractedSize(text: string, left: Spec | undefined): number | u
   if (dims !== undefined) {
     return sizeOf(dims.split(",").flatMap((dim) => (dim.trim() === "" ? [] : [left.shape[Number(dim)]!])));
   }
+  const [, attention] = /"halfbyte_attention_(forward|backward)"/.exec(text) ?? [];
+  // Two products of the forward pass, five of the backward, over (T + 1) / 2 positions each; the operand is [B, T, N, H].
+  if (attention !== undefined) return ((attention === "forward" ? 2 : 5) / 2) * (left.shape[1]! + 1);
   if (!text.includes('"__onednn$matmul"')) return undefined;
   return left.shape.at(/transpose_a(\\22|")?: ?true/.test(text) ? -2 : -1);
 }

@@ -3,6 +3,8 @@ import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { vjp } from "../../src/autodiff/index.ts";
 import { type HostArray, interpret, type Tensor, toValues, treeLeaves } from "../../src/core/index.ts";
+import { jit } from "../../src/jit/index.ts";
+import { countOperations, type ListedOperation } from "../../src/lower/index.ts";
 import { causalAttention } from "../../src/nn/index.ts";
 import { difference, type FloatName, kernelClients, random, run, sameBits } from "./kernelClients.ts";
 
@@ -112,6 +114,17 @@ describe.skipIf(clients === undefined)("native attention", () => {
       const touched = [out!, ...cotangents].some((data) => !rows(data).every(Boolean));
       expect(touched).toBe(true);
     }
+  });
+
+  it("counts as the products that it is made of", async () => {
+    const [, client] = sets.at(-1)!;
+    const [batch, time, keyHeads, group, dim] = [2, 48, 2, 2, 32];
+    const listing: ListedOperation[] = [];
+    const compiled = jit(attention, { client, listing });
+    await compiled.lower(...inputsOf({ batch, time, keyHeads, group, dim, dtype: "bfloat16" }));
+    // Seven products over the T · (T + 1) / 2 pairs of positions that see each other.
+    const pairs = (time * (time + 1)) / 2;
+    expect(countOperations(listing).flops).toBe(7 * 2 * batch * keyHeads * group * dim * pairs);
   });
 
   it("is left to the plain lowering where the kernels take no such head", async () => {
