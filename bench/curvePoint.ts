@@ -4,21 +4,12 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { setTimeout } from "node:timers/promises";
-import { type HostArray, hostArray } from "../src/core/index.ts";
 import { disposeTree, jit, putTree } from "../src/jit/index.ts";
-import { type RematPolicyName, rematPolicies } from "../src/models/rematPolicies.ts";
-import { recipeByName, resolvePrecision } from "../src/quant/index.ts";
-import { initialState } from "../src/train/state.ts";
-import { makeTrainStep } from "../src/train/step.ts";
-import { configOf, type Sizes } from "./workload.ts";
+import { type StepChoice, trainingStep } from "./trainingStep.ts";
+import type { Sizes } from "./workload.ts";
 
-export interface PointRequest {
+export interface PointRequest extends StepChoice {
   readonly sizes: Sizes;
-  readonly recipe: string;
-  readonly rematPolicy: RematPolicyName;
-  readonly scanLayers: boolean;
-  /** What the backward pass reads of quantized layers is kept packed. */
-  readonly packedResiduals: boolean;
   /** Timed steps, 0 for none. */
   readonly steps: number;
   /** Measure how far the process grows in a step; its allocator should give freed memory back. */
@@ -46,25 +37,10 @@ const cpuSecondsSince = (start: NodeJS.CpuUsage): number => {
 };
 
 async function measurePoint(request: PointRequest): Promise<PointCost> {
-  const { sizes, recipe, rematPolicy, scanLayers, packedResiduals } = request;
-  const config = configOf(sizes);
-  const { precision } = resolvePrecision({
-    recipe: recipeByName(recipe),
-    numLayers: config.numLayers,
-    packedResiduals,
-  });
-  const remat = rematPolicies[rematPolicy];
-  const optimizer = { b1: 0.9, b2: 0.95, eps: 1e-8, weightDecay: 0.1 };
-  const model = { config, precision, scanLayers, ...(remat && { remat }) };
-  const train = makeTrainStep({ ...model, optimizer, clippingThreshold: 1, roundingSeed: 0 });
+  const { train, state: start, batch, scalars } = trainingStep(request.sizes, request);
   const step = jit(train, { donate: [0], name: "train_step" });
-  const batch = { tokens: tokenIds(sizes, 0), targets: tokenIds(sizes, 1) };
-  const scalars = (number: number) => ({
-    learningRate: hostArray([], "float32", Float32Array.of(1e-3)),
-    step: hostArray([], "uint32", Uint32Array.of(number)),
-  });
 
-  let state = await putTree(initialState(config, 0));
+  let state = await putTree(start);
   const [started, cpu] = [performance.now(), process.cpuUsage()];
   const executable = await step.compile(state, batch, scalars(1));
   const compileSeconds = (performance.now() - started) / 1000;
@@ -90,11 +66,6 @@ async function measurePoint(request: PointRequest): Promise<PointCost> {
     timed.cpuSeconds = Math.min(timed.cpuSeconds, cpuSecondsSince(used));
   }
   return { ...cost, ...(request.steps > 0 && timed), ...(grownBytes !== undefined && { grownBytes }) };
-}
-
-function tokenIds({ batch, seq, vocab }: Sizes, shift: number): HostArray {
-  const ids = Int32Array.from({ length: batch * seq }, (_, i) => ((i + shift) * 7) % vocab);
-  return hostArray([batch, seq], "int32", ids);
 }
 
 /** Linux alone tells and resets a process's peak. */

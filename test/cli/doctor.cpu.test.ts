@@ -12,8 +12,9 @@ beforeAll(async () => {
   if (!buildIsCurrent(root)) await build(root);
 });
 
-function doctor(args: readonly string[] = []) {
-  const { GLIBC_TUNABLES: _, HALFBYTE_PJRT_PLUGIN: __, ...env } = process.env;
+function doctor(args: readonly string[] = [], more: Readonly<Record<string, string>> = {}) {
+  const { GLIBC_TUNABLES: _, HALFBYTE_PJRT_PLUGIN: __, ...own } = process.env;
+  const env = { ...own, ...more };
   const { status, stdout, stderr } = spawnSync(join(root, "bin", "halfbyte"), ["doctor", ...args], {
     env,
     encoding: "utf8",
@@ -56,5 +57,13 @@ describe("halfbyte doctor", () => {
       expect(stdout).toContain(text);
     }
     expect(stdout).toMatch(/\n(Nothing to fix\.|To fix:\n- )/);
+  });
+
+  it("names the instructions in use, and what holds them back costs", () => {
+    const avx2 = { XLA_FLAGS: "--xla_cpu_max_isa=AVX2", ONEDNN_MAX_CPU_ISA: "AVX2" };
+    const { exitCode, stdout, stderr } = doctor([], avx2);
+    expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
+    expect(stdout).toContain("held back: XLA uses avx2, oneDNN avx2; BF16 products by XLA's own dots: w");
+    expect(stdout).toContain("oneDNN's products usable: no");
   });
 });
