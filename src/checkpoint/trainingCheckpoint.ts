@@ -117,8 +117,8 @@ export async function newestCheckpoint(
 }
 
 /**
- * Saves a checkpoint, on disk when this resolves, and deletes older ones beyond `keep`. Device arrays are fetched one by
- * one. @throws HalfbyteError where a value is not finite or the disk refuses; earlier checkpoints stay as they were
+ * Saves a checkpoint, on disk when this resolves, and deletes older ones beyond `keep`. Device arrays are fetched one or
+ * two at a time. @throws HalfbyteError where a value is not finite or the disk refuses; earlier checkpoints stay as they were
  */
 export async function saveCheckpoint(
   checkpoints: string,
@@ -132,26 +132,39 @@ export async function saveCheckpoint(
     llamaToHf(tree).map(([key, leaf]) => finiteEntry(`${name}.${key}`, leaf));
   try {
     await removeLeftovers(checkpoints);
-    await writeWholeFolder(path, async (folder) => ({
-      "params.safetensors": await writeSafetensors(
-        join(folder, "params.safetensors"),
-        llamaToHf(params).map(([key, leaf]) => finiteEntry(key, leaf)),
-        { format: "pt", [provenanceKey]: JSON.stringify(exportedProvenance(progress)) },
-      ),
-      "optimizer.safetensors": await writeSafetensors(join(folder, "optimizer.safetensors"), [
-        finiteEntry("count", optimizer.count),
-        ...moments("mu", optimizer.mu),
-        ...moments("nu", optimizer.nu),
-        ...(lossScale ? entriesOf(extraNames.lossScale, lossScale) : []),
-        ...(delayedScaling ? entriesOf(extraNames.delayedScaling, delayedScaling) : []),
-      ]),
-      "state.json": await writeJson(join(folder, "state.json"), { format: 1, ...progress }),
-    }));
+    await writeWholeFolder(path, async (folder) => {
+      // At once: one is flushed while the other is hashed.
+      const [ofParams, ofOptimizer] = await bothDone(
+        writeSafetensors(
+          join(folder, "params.safetensors"),
+          llamaToHf(params).map(([key, leaf]) => finiteEntry(key, leaf)),
+          { format: "pt", [provenanceKey]: JSON.stringify(exportedProvenance(progress)) },
+        ),
+        writeSafetensors(join(folder, "optimizer.safetensors"), [
+          finiteEntry("count", optimizer.count),
+          ...moments("mu", optimizer.mu),
+          ...moments("nu", optimizer.nu),
+          ...(lossScale ? entriesOf(extraNames.lossScale, lossScale) : []),
+          ...(delayedScaling ? entriesOf(extraNames.delayedScaling, delayedScaling) : []),
+        ]),
+      );
+      return {
+        "params.safetensors": ofParams,
+        "optimizer.safetensors": ofOptimizer,
+        "state.json": await writeJson(join(folder, "state.json"), { format: 1, ...progress }),
+      };
+    });
     await deleteOlder(checkpoints, keep);
   } catch (error) {
     throw notWritable(path, error);
   }
   return { step: progress.step, path };
+}
+
+/** Results when neither goes on any more. @throws what the first of them failed with */
+async function bothDone<T>(one: Promise<T>, other: Promise<T>): Promise<[T, T]> {
+  await Promise.allSettled([one, other]);
+  return [await one, await other];
 }
 
 /** Keeps the `keep` newest whole ones; damaged ones are no checkpoints and nothing that may be deleted unasked. */
@@ -186,7 +199,17 @@ function finiteEntry(name: string, array: DeviceArray | HostArray): [string, Laz
 
 /** Index of the first value that is NaN or infinite, or -1. */
 export function notFiniteAt(values: Float32Array): number {
-  for (let i = 0; i < values.length; i++) if (!Number.isFinite(values[i])) return i;
+  // A number times 0 is 0, and anything else NaN: four sums at once, without branches, take half the time of asking.
+  let [a, b, c, d] = [0, 0, 0, 0];
+  const fours = values.length & ~3;
+  for (let i = 0; i < fours; i += 4) {
+    a += values[i]! * 0;
+    b += values[i + 1]! * 0;
+    c += values[i + 2]! * 0;
+    d += values[i + 3]! * 0;
+  }
+  const checked = a + b + c + d === 0 ? fours : 0;
+  for (let i = checked; i < values.length; i++) if (!Number.isFinite(values[i])) return i;
   return -1;
 }
 

@@ -38,6 +38,18 @@ describe("the trace of a run", () => {
     });
   });
 
+  it("shows that each step is handed over before the numbers of the one before are read", async () => {
+    const input = tinyRun(temporaryFolder(), tinyPlan({ steps: 8, profile: { skipSteps: 0, steps: 8 } }));
+    await runTraining({ ...input, plan: { ...input.plan, checkpoints: { period: 100 } } });
+    const { traceEvents } = JSON.parse(readFileSync(input.folder.trace, "utf8")) as { traceEvents: Bar[] };
+    const bar = (step: number, work: string) =>
+      traceEvents.find(({ name, args }) => name === work && args.step === step)!;
+    for (let step = 1; step < 8; step++) {
+      const [next, wait] = [bar(step + 1, "dispatch"), bar(step, "wait")];
+      expect(next.ts + next.dur, `step ${step + 1}`).toBeLessThanOrEqual(wait.ts);
+    }
+  });
+
   it("is not written where it is not asked for", async () => {
     const input = tinyRun(temporaryFolder(), tinyPlan({ steps: 2 }));
     await runTraining(input);
