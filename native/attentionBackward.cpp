@@ -56,10 +56,11 @@ struct Backward {
            rowBlock * (4 * perKey + dim * wordBytes + 3 * keyBlock * wordBytes + 2 * wordBytes);
   }
 
-  void attend(long head) const {
+  bool attend(long head) const {
     const auto& [time, keyHeads, group, dim] = layout;
     const long all = roundUp(time, keyBlock), inRow = dim / E::packed;
     uint32_t* next = (uint32_t*)scratch(bytes);
+    if (!next) return false;
     const auto take = [&](long words) {
       uint32_t* taken = next;
       next += words;
@@ -119,6 +120,7 @@ struct Backward {
       }
     writeRows((Element*)call.dk + layout.key(head), layout.keyStride(), dKey, time, scale);
     writeRows((Element*)call.dv + layout.key(head), layout.keyStride(), dValue, time, 1);
+    return true;
   }
 
   /** A block of query rows and what is computed of it against a block of keys. */
@@ -181,7 +183,7 @@ struct Backward {
 #pragma GCC unroll 4
           for (int c = 0; c < tileVectors; c++) {
             const auto weight = [&](int r) {
-              const Vector x = exponential(fma(sums[r][c], fill(scale), fill(-block.logSumExp[m + r])));
+              const Vector x = exponential(sub(mul(sums[r][c], fill(scale)), fill(block.logSumExp[m + r])));
               return diagonal ? firstLanes(x, m + r + 1 - n - c * lanes, zero()) : x;
             };
             storeTwo<E>(byRows(block.weights, r, c), keyBlock, nullptr, nullptr, weight(r), weight(r + 1));
@@ -221,8 +223,8 @@ bool backward(const AttentionBackward& call, Threads* threads) {
   const auto& [type, batch, time, keyHeads, group, dim] = call.shape;
   Backward<E> job{call, {time, keyHeads, group, dim}, (float)(1 / __builtin_sqrt((double)dim)),
                   Backward<E>::bytesFor(time, dim)};
-  parallelFor(threads, batch * keyHeads, [](void* job, long head) { ((Backward<E>*)job)->attend(head); }, &job);
-  return true;
+  const auto attend = [](void* job, long head) { return ((Backward<E>*)job)->attend(head); };
+  return parallelFor(threads, batch * keyHeads, attend, &job);
 }
 
 }  // namespace

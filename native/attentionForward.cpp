@@ -19,7 +19,7 @@ struct Forward {
   /** Words of a head in either. */
   long headWords;
 
-  void pack(long head) const {
+  bool pack(long head) const {
     const auto& [time, keyHeads, group, dim] = layout;
     const Rows<E> k{(const Element*)call.k + layout.key(head), layout.keyStride()};
     const Rows<E> v{(const Element*)call.v + layout.key(head), layout.keyStride()};
@@ -27,12 +27,14 @@ struct Forward {
       packColumns<E>(keys + head * headWords + j * dim / E::packed, {k.row(j), k.stride}, dim, atMost(keyBlock, time - j),
                      keyBlock);
     packRows<E>(values + head * headWords, v, dim, time, roundUp(time, keyBlock));
+    return true;
   }
 
   /** The rows `from` … of a query head, rowBlock of them. */
-  void attend(long head, long g, long from) const {
+  bool attend(long head, long g, long from) const {
     const auto& [time, keyHeads, group, dim] = layout;
     char* memory = (char*)scratch(rowBlock * (dim * 8 + keyBlock * 8 + 64));
+    if (!memory) return false;
     float* sums = (float*)memory;
     float* scores = sums + rowBlock * dim;
     Element* weights = (Element*)(scores + rowBlock * keyBlock);
@@ -69,6 +71,7 @@ struct Forward {
         E::store(out + m * layout.queryStride() + h, div(load(sums + m * dim + h), fill(total[m])));
       call.logSumExp[(head * time + from + m) * group + g] = highest[m] + __builtin_logf(total[m]);
     }
+    return true;
   }
 
   /** Weights of one row relative to the highest score so far, and what earlier sums are to be multiplied by. */
@@ -85,7 +88,8 @@ struct Forward {
     const float here = largestOf(most) * scale;
     highest = here > before ? here : before;
     rescale = before == highest ? 1 : before == -infinity ? 0 : __builtin_expf(before - highest);
-    const auto weightsAt = [&](long n) { return exponential(fma(load(scores + n), fill(scale), fill(-highest))); };
+    // The product is rounded as the highest is: else the weight of the highest is not 1 where scores are large.
+    const auto weightsAt = [&](long n) { return exponential(sub(mul(load(scores + n), fill(scale)), fill(highest))); };
     Vector sum = zero();
     for (long n = 0; n < whole; n += lanes) {
       const Vector weight = weightsAt(n);
@@ -110,19 +114,19 @@ bool forward(const AttentionForward& call, Threads* threads) {
   if (!packed) return false;
   Forward<E> job{call, {time, keyHeads, group, dim}, (float)(1 / __builtin_sqrt((double)dim)), packed, packed + heads * headWords,
                  headWords};
-  parallelFor(threads, heads, [](void* job, long head) { ((Forward<E>*)job)->pack(head); }, &job);
+  parallelFor(threads, heads, [](void* job, long head) { return ((Forward<E>*)job)->pack(head); }, &job);
   const long blocks = (time + rowBlock - 1) / rowBlock;
-  parallelFor(
+  const bool good = parallelFor(
       threads, heads * group * blocks,
       [](void* context, long i) {
         const auto& job = *(Forward<E>*)context;
         const auto& [time, keyHeads, group, dim] = job.layout;
         const long blocks = (time + rowBlock - 1) / rowBlock;
-        job.attend(i / blocks / group, i / blocks % group, i % blocks * rowBlock);
+        return job.attend(i / blocks / group, i / blocks % group, i % blocks * rowBlock);
       },
       &job);
   release(packed);
-  return true;
+  return good;
 }
 
 }  // namespace

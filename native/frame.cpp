@@ -38,6 +38,11 @@ bool toldVersion(ffi::Frame* frame) {
   return false;
 }
 
+ffi::Error* failure(ffi::Frame* frame, int32_t code, const char* message) {
+  ffi::ErrorCreateArgs args{sizeof(args), nullptr, message, code};
+  return frame->api->errorCreate(&args);
+}
+
 }  // namespace
 
 long Pool::count() {
@@ -51,14 +56,14 @@ bool Pool::schedule(void (*task)(void* data), void* data) {
   return !refused(frame, frame->api->schedule(&args));
 }
 
-ffi::Error* failure(ffi::Frame* frame, const char* message) {
-  constexpr int32_t invalidArgument = 3;
-  ffi::ErrorCreateArgs args{sizeof(args), nullptr, message, invalidArgument};
-  return frame->api->errorCreate(&args);
+ffi::Error* outOfMemory(ffi::Frame* frame) {
+  constexpr int32_t resourceExhausted = 8;
+  return failure(frame, resourceExhausted, "out of memory: none for the temporaries of a native kernel of Halfbyte");
 }
 
 ffi::Error* misfit(ffi::Frame* frame) {
-  return failure(frame, "a native kernel of Halfbyte was called with arguments that it does not take");
+  constexpr int32_t invalidArgument = 3;
+  return failure(frame, invalidArgument, "a native kernel of Halfbyte was called with arguments that it does not take");
 }
 
 bool isNoRun(ffi::Frame* frame) { return toldVersion(frame) || frame->stage != ffi::executeStage; }

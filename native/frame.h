@@ -14,7 +14,8 @@ struct Pool : Threads {
   bool schedule(void (*task)(void* data), void* data) override;
 };
 
-ffi::Error* failure(ffi::Frame* frame, const char* message);
+/** The error of a kernel that got no memory; XLA, and who called it, tell by its code. */
+ffi::Error* outOfMemory(ffi::Frame* frame);
 
 /** The error of a call with other arguments than the program's lowering gives. */
 ffi::Error* misfit(ffi::Frame* frame);
@@ -31,18 +32,34 @@ const Kernels* kernelsOf(const ffi::Frame* frame);
 /** A number among the attributes, whole or not; false where there is none of the name. */
 bool numberAttribute(const ffi::Frame* frame, const char* name, double& value);
 
-/** Buffers of these types and ranks. */
+/** Buffer i where there is one of this rank, or of any from 1 on (-1); else null. */
+inline const ffi::Buffer* bufferOf(const ffi::Values& values, int64_t i, int64_t rank) {
+  if (i >= values.count || values.kinds[i] != 1) return nullptr;
+  const ffi::Buffer* buffer = values.at[i];
+  return rank < 0 ? (buffer->rank > 0 ? buffer : nullptr) : buffer->rank == rank ? buffer : nullptr;
+}
+
+/** A buffer's type and whole shape: kernels compute all addresses from the shape of their first operands. */
 struct Expected {
   int32_t type;
   int64_t rank;
+  const int64_t* dims;
+
+  Expected(const ffi::Buffer& like) : type(like.type), rank(like.rank), dims(like.dims) {}
+  template <int N>
+  Expected(int32_t type, const int64_t (&dims)[N]) : type(type), rank(N), dims(dims) {}
+  Expected(int32_t type, const ffi::Buffer& like) : type(type), rank(like.rank), dims(like.dims) {}
 };
 
 template <int N>
 bool fits(const ffi::Values& values, const Expected (&expected)[N]) {
   if (values.count != N) return false;
-  for (int i = 0; i < N; i++)
-    if (values.kinds[i] != 1 || values.at[i]->type != expected[i].type || values.at[i]->rank != expected[i].rank)
-      return false;
+  for (int i = 0; i < N; i++) {
+    const auto& [type, rank, dims] = expected[i];
+    if (values.kinds[i] != 1 || values.at[i]->type != type || values.at[i]->rank != rank) return false;
+    for (int64_t dim = 0; dim < rank; dim++)
+      if (values.at[i]->dims[dim] != dims[dim]) return false;
+  }
   return true;
 }
 

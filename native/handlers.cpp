@@ -7,7 +7,8 @@ namespace {
 ffi::Error* runProbe(ffi::Frame* frame) {
   if (isNoRun(frame)) return nullptr;
   const auto &in = frame->arguments, &out = frame->results;
-  if (!kernelsOf(frame) || !fits(in, {{ffi::s32, 1}}) || !fits(out, {{ffi::s32, 1}})) return misfit(frame);
+  const ffi::Buffer* x = bufferOf(in, 0, 1);
+  if (!kernelsOf(frame) || !x || !fits(in, {{ffi::s32, *x}}) || !fits(out, {{ffi::s32, *x}})) return misfit(frame);
   Pool pool(frame);
   struct Context {
     const int32_t* from;
@@ -18,6 +19,7 @@ ffi::Error* runProbe(ffi::Frame* frame) {
       [](void* context, long i) {
         const auto& [from, to] = *static_cast<Context*>(context);
         to[i] = 3 * from[i];
+        return true;
       },
       &context);
   return nullptr;

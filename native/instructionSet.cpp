@@ -5,11 +5,11 @@ namespace HALFBYTE_ISA {
 
 bool attentionForward(const AttentionForward&, Threads*);
 bool attentionBackward(const AttentionBackward&, Threads*);
-void softmaxLoss(const SoftmaxLoss&, Threads*);
-void rmsNormForward(const RmsNormForward&, Threads*);
+bool softmaxLoss(const SoftmaxLoss&, Threads*);
+bool rmsNormForward(const RmsNormForward&, Threads*);
 bool rmsNormBackward(const RmsNormBackward&, Threads*);
-void swigluForward(const SwigluForward&, Threads*);
-void swigluBackward(const SwigluBackward&, Threads*);
+bool swigluForward(const SwigluForward&, Threads*);
+bool swigluBackward(const SwigluBackward&, Threads*);
 bool sumOfSquares(const SumOfSquares&, Threads*);
 
 extern const Kernels kernels = {attentionForward, attentionBackward, softmaxLoss,    rmsNormForward,

@@ -81,14 +81,14 @@ struct SumOfSquares {
   double* sum;
 };
 
-/** Those that give a bool give false where memory is short. */
+/** Each gives false where memory is short; its results then mean nothing. */
 struct Kernels {
   bool (*attentionForward)(const AttentionForward&, Threads*);
   bool (*attentionBackward)(const AttentionBackward&, Threads*);
-  void (*softmaxLoss)(const SoftmaxLoss&, Threads*);
-  void (*rmsNormForward)(const RmsNormForward&, Threads*);
+  bool (*softmaxLoss)(const SoftmaxLoss&, Threads*);
+  bool (*rmsNormForward)(const RmsNormForward&, Threads*);
   bool (*rmsNormBackward)(const RmsNormBackward&, Threads*);
-  void (*swigluForward)(const SwigluForward&, Threads*);
-  void (*swigluBackward)(const SwigluBackward&, Threads*);
+  bool (*swigluForward)(const SwigluForward&, Threads*);
+  bool (*swigluBackward)(const SwigluBackward&, Threads*);
   bool (*sumOfSquares)(const SumOfSquares&, Threads*);
 };

@@ -3,8 +3,6 @@
 
 namespace {
 
-const char noMemory[] = "no memory for a native kernel";
-
 template <class T>
 T* dataOf(const ffi::Values& values, int i) {
   return static_cast<T*>(values.at[i]->data);
@@ -19,27 +17,28 @@ ffi::Error* runSoftmaxLoss(ffi::Frame* frame) {
   const auto &in = frame->arguments, &out = frame->results;
   Type type;
   double zLoss;
-  const int32_t ct = out.count == 2 ? out.at[1]->type : 0;
-  if (!kernels || !floatType(ct, type) || !numberAttribute(frame, "zLoss", zLoss) ||
-      !fits(in, {{ffi::f32, 2}, {ffi::s32, 1}, {ffi::f32, 1}}) || !fits(out, {{ffi::f32, 1}, {ct, 2}}))
+  const ffi::Buffer *logits = bufferOf(in, 0, 2), *gradient = bufferOf(out, 1, 2);
+  if (!kernels || !logits || !gradient || !floatType(gradient->type, type) || !numberAttribute(frame, "zLoss", zLoss))
+    return misfit(frame);
+  const int64_t rows[] = {logits->dims[0]};
+  if (!fits(in, {{ffi::f32, *logits}, {ffi::s32, rows}, {ffi::f32, rows}}) ||
+      !fits(out, {{ffi::f32, rows}, {gradient->type, *logits}}))
     return misfit(frame);
   Pool pool(frame);
   const SoftmaxLoss call{type,
-                         in.at[0]->dims[0],
-                         in.at[0]->dims[1],
+                         logits->dims[0],
+                         logits->dims[1],
                          (float)zLoss,
                          dataOf<float>(in, 0),
                          dataOf<int32_t>(in, 1),
                          dataOf<float>(in, 2),
                          dataOf<float>(out, 0),
                          out.at[1]->data};
-  kernels->softmaxLoss(call, &pool);
-  return nullptr;
+  return kernels->softmaxLoss(call, &pool) ? nullptr : outOfMemory(frame);
 }
 
 /** Rows and width of an array whose last dim is normalized. */
-static bool rowsOf(const ffi::Buffer& x, long& rows, long& width) {
-  if (x.rank < 1) return false;
+static bool rowsOf(const ffi::Buffer& x, long& rows, int64_t& width) {
   width = x.dims[x.rank - 1];
   if (width < 16 || width % 16 != 0) return false;
   rows = sizeOf(x) / width;
@@ -51,17 +50,17 @@ ffi::Error* runRmsNormForward(ffi::Frame* frame) {
   if (isNoRun(frame)) return nullptr;
   const Kernels* kernels = kernelsOf(frame);
   const auto &in = frame->arguments, &out = frame->results;
-  if (!kernels || in.count != 2) return misfit(frame);
-  const ffi::Buffer& x = *in.at[0];
+  const ffi::Buffer* x = bufferOf(in, 0, -1);
   Type type;
   double eps;
-  long rows, width;
-  if (!floatType(x.type, type) || !numberAttribute(frame, "eps", eps) || !rowsOf(x, rows, width) ||
-      !fits(in, {{x.type, x.rank}, {ffi::f32, 1}}) || !fits(out, {{x.type, x.rank}}))
+  long rows;
+  int64_t width[1];
+  if (!kernels || !x || !floatType(x->type, type) || !numberAttribute(frame, "eps", eps) || !rowsOf(*x, rows, width[0]) ||
+      !fits(in, {*x, {ffi::f32, width}}) || !fits(out, {*x}))
     return misfit(frame);
   Pool pool(frame);
-  kernels->rmsNormForward({type, rows, width, (float)eps, x.data, dataOf<float>(in, 1), out.at[0]->data}, &pool);
-  return nullptr;
+  const RmsNormForward call{type, rows, width[0], (float)eps, x->data, dataOf<float>(in, 1), out.at[0]->data};
+  return kernels->rmsNormForward(call, &pool) ? nullptr : outOfMemory(frame);
 }
 
 /** x [..., D], weight [D], ct [..., D] → [..., D], [D] */
@@ -69,18 +68,18 @@ ffi::Error* runRmsNormBackward(ffi::Frame* frame) {
   if (isNoRun(frame)) return nullptr;
   const Kernels* kernels = kernelsOf(frame);
   const auto &in = frame->arguments, &out = frame->results;
-  if (!kernels || in.count != 3) return misfit(frame);
-  const ffi::Buffer& x = *in.at[0];
+  const ffi::Buffer* x = bufferOf(in, 0, -1);
   Type type;
   double eps;
-  long rows, width;
-  if (!floatType(x.type, type) || !numberAttribute(frame, "eps", eps) || !rowsOf(x, rows, width) ||
-      !fits(in, {{x.type, x.rank}, {ffi::f32, 1}, {x.type, x.rank}}) || !fits(out, {{x.type, x.rank}, {ffi::f32, 1}}))
+  long rows;
+  int64_t width[1];
+  if (!kernels || !x || !floatType(x->type, type) || !numberAttribute(frame, "eps", eps) || !rowsOf(*x, rows, width[0]) ||
+      !fits(in, {*x, {ffi::f32, width}, *x}) || !fits(out, {*x, {ffi::f32, width}}))
     return misfit(frame);
   Pool pool(frame);
-  const RmsNormBackward call{type,           rows, width, (float)eps, x.data, dataOf<float>(in, 1), in.at[2]->data,
+  const RmsNormBackward call{type,           rows, width[0], (float)eps, x->data, dataOf<float>(in, 1), in.at[2]->data,
                              out.at[0]->data, dataOf<float>(out, 1)};
-  return kernels->rmsNormBackward(call, &pool) ? nullptr : failure(frame, noMemory);
+  return kernels->rmsNormBackward(call, &pool) ? nullptr : outOfMemory(frame);
 }
 
 /** gate, up → silu(gate) · up, all of one shape */
@@ -88,15 +87,14 @@ ffi::Error* runSwigluForward(ffi::Frame* frame) {
   if (isNoRun(frame)) return nullptr;
   const Kernels* kernels = kernelsOf(frame);
   const auto &in = frame->arguments, &out = frame->results;
-  if (!kernels || in.count != 2) return misfit(frame);
-  const ffi::Buffer& gate = *in.at[0];
-  const Expected like{gate.type, gate.rank};
-  const int64_t size = sizeOf(gate);
+  const ffi::Buffer* gate = bufferOf(in, 0, -1);
   Type type;
-  if (!floatType(gate.type, type) || size % 16 != 0 || !fits(in, {like, like}) || !fits(out, {like})) return misfit(frame);
+  if (!kernels || !gate || !floatType(gate->type, type) || sizeOf(*gate) % 16 != 0 || !fits(in, {*gate, *gate}) ||
+      !fits(out, {*gate}))
+    return misfit(frame);
   Pool pool(frame);
-  kernels->swigluForward({type, size, gate.data, in.at[1]->data, out.at[0]->data}, &pool);
-  return nullptr;
+  const SwigluForward call{type, sizeOf(*gate), gate->data, in.at[1]->data, out.at[0]->data};
+  return kernels->swigluForward(call, &pool) ? nullptr : outOfMemory(frame);
 }
 
 /** gate, up, ct → their cotangents, all of one shape */
@@ -104,16 +102,15 @@ ffi::Error* runSwigluBackward(ffi::Frame* frame) {
   if (isNoRun(frame)) return nullptr;
   const Kernels* kernels = kernelsOf(frame);
   const auto &in = frame->arguments, &out = frame->results;
-  if (!kernels || in.count != 3) return misfit(frame);
-  const ffi::Buffer& gate = *in.at[0];
-  const Expected like{gate.type, gate.rank};
-  const int64_t size = sizeOf(gate);
+  const ffi::Buffer* gate = bufferOf(in, 0, -1);
   Type type;
-  if (!floatType(gate.type, type) || size % 16 != 0 || !fits(in, {like, like, like}) || !fits(out, {like, like}))
+  if (!kernels || !gate || !floatType(gate->type, type) || sizeOf(*gate) % 16 != 0 || !fits(in, {*gate, *gate, *gate}) ||
+      !fits(out, {*gate, *gate}))
     return misfit(frame);
   Pool pool(frame);
-  kernels->swigluBackward({type, size, gate.data, in.at[1]->data, in.at[2]->data, out.at[0]->data, out.at[1]->data}, &pool);
-  return nullptr;
+  const SwigluBackward call{type,           sizeOf(*gate),   gate->data,      in.at[1]->data,
+                            in.at[2]->data, out.at[0]->data, out.at[1]->data};
+  return kernels->swigluBackward(call, &pool) ? nullptr : outOfMemory(frame);
 }
 
 /** float32 of any shape → float64 scalar */
@@ -122,8 +119,9 @@ ffi::Error* runSumOfSquares(ffi::Frame* frame) {
   const Kernels* kernels = kernelsOf(frame);
   const auto &in = frame->arguments, &out = frame->results;
   constexpr int32_t f64 = 12;
-  if (!kernels || in.count != 1 || in.at[0]->type != ffi::f32 || !fits(out, {{f64, 0}})) return misfit(frame);
+  const ffi::Buffer *x = in.count == 1 ? in.at[0] : nullptr, *sum = bufferOf(out, 0, 0);
+  if (!kernels || !x || !sum || !fits(in, {{ffi::f32, *x}}) || !fits(out, {{f64, *sum}})) return misfit(frame);
   Pool pool(frame);
   const SumOfSquares call{sizeOf(*in.at[0]), dataOf<float>(in, 0), dataOf<double>(out, 0)};
-  return kernels->sumOfSquares(call, &pool) ? nullptr : failure(frame, noMemory);
+  return kernels->sumOfSquares(call, &pool) ? nullptr : outOfMemory(frame);
 }

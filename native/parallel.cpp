@@ -14,18 +14,19 @@ namespace {
 /** Parts that threads claim one after the other. Lives until the last task that the pool may still run has seen it. */
 struct Job {
   std::atomic<long> next{0}, done{0}, users;
+  std::atomic<bool> good{true};
   const long count;
-  void (*const run)(void*, long);
+  bool (*const run)(void*, long);
   void* const context;
   std::mutex mutex;
   std::condition_variable finished;
 
-  Job(long count, void (*run)(void*, long), void* context, long users)
+  Job(long count, bool (*run)(void*, long), void* context, long users)
       : users(users), count(count), run(run), context(context) {}
 
   void work() {
     for (long i; (i = next.fetch_add(1)) < count;) {
-      run(context, i);
+      if (!run(context, i)) good = false;
       if (done.fetch_add(1) + 1 == count) {
         std::lock_guard<std::mutex> lock(mutex);
         finished.notify_all();
@@ -46,12 +47,13 @@ void task(void* data) {
 
 }  // namespace
 
-void parallelFor(Threads* threads, long count, void (*run)(void* context, long i), void* context) {
+bool parallelFor(Threads* threads, long count, bool (*run)(void* context, long i), void* context) {
   const long helpers = std::min(threads->count(), count) - 1;
   Job* job = helpers > 0 ? new (std::nothrow) Job(count, run, context, helpers + 1) : nullptr;
   if (!job) {
-    for (long i = 0; i < count; i++) run(context, i);
-    return;
+    bool good = true;
+    for (long i = 0; i < count; i++) good &= run(context, i);
+    return good;
   }
   for (long i = 0; i < helpers; i++)
     if (!threads->schedule(task, job)) job->leave();
@@ -61,7 +63,9 @@ void parallelFor(Threads* threads, long count, void (*run)(void* context, long i
     std::unique_lock<std::mutex> lock(job->mutex);
     job->finished.wait(lock, [&] { return job->done.load() == count; });
   }
+  const bool good = job->good;
   job->leave();
+  return good;
 }
 
 namespace {
@@ -85,8 +89,7 @@ void* scratch(unsigned long bytes) {
   if (own.bytes < bytes) {
     std::free(own.memory);
     own.memory = allocate(bytes);
-    if (!own.memory) std::abort();
-    own.bytes = bytes;
+    own.bytes = own.memory ? bytes : 0;
   }
   return own.memory;
 }

@@ -27,7 +27,7 @@ INLINE float inverseRms(const typename E::Element* x, long width, float eps) {
 }
 
 template <class E>
-void forwardPart(void* context, long part) {
+bool forwardPart(void* context, long part) {
   typedef typename E::Element Element;
   const auto& call = *(const RmsNormForward*)context;
   for (long row = firstRow(call.rows, part); row < firstRow(call.rows, part + 1); row++) {
@@ -36,6 +36,7 @@ void forwardPart(void* context, long part) {
     const Vector scale = fill(inverseRms<E>(x, call.width, call.eps));
     for (long i = 0; i < call.width; i += lanes) E::store(out + i, mul(mul(E::load(x + i), scale), load(call.weight + i)));
   }
+  return true;
 }
 
 struct Backward {
@@ -45,7 +46,7 @@ struct Backward {
 };
 
 template <class E>
-void backwardPart(void* context, long part) {
+bool backwardPart(void* context, long part) {
   typedef typename E::Element Element;
   const auto& [call, allSums] = *(const Backward*)context;
   const long width = call.width;
@@ -67,12 +68,13 @@ void backwardPart(void* context, long part) {
       E::store(dx + i, mul(fnma(unit, mean, weighted), scale));
     }
   }
+  return true;
 }
 
 }  // namespace
 
-void rmsNormForward(const RmsNormForward& call, Threads* threads) {
-  parallelFor(threads, parts, call.type == Type::bf16 ? forwardPart<Bf16> : forwardPart<F32>, (void*)&call);
+bool rmsNormForward(const RmsNormForward& call, Threads* threads) {
+  return parallelFor(threads, parts, call.type == Type::bf16 ? forwardPart<Bf16> : forwardPart<F32>, (void*)&call);
 }
 
 bool rmsNormBackward(const RmsNormBackward& call, Threads* threads) {

@@ -55,17 +55,19 @@ void rowLoss(const SoftmaxLoss& call, long row, float* weights) {
 }
 
 template <class E>
-void part(void* context, long i) {
+bool part(void* context, long i) {
   const auto& call = *(const SoftmaxLoss*)context;
   float* weights = (float*)scratch((call.vocabulary + lanes) * sizeof(float));
+  if (!weights) return false;
   for (long row = i * rowsOfPart; row < (i + 1) * rowsOfPart && row < call.rows; row++) rowLoss<E>(call, row, weights);
+  return true;
 }
 
 }  // namespace
 
-void softmaxLoss(const SoftmaxLoss& call, Threads* threads) {
+bool softmaxLoss(const SoftmaxLoss& call, Threads* threads) {
   const long parts = (call.rows + rowsOfPart - 1) / rowsOfPart;
-  parallelFor(threads, parts, call.type == Type::bf16 ? part<Bf16> : part<F32>, (void*)&call);
+  return parallelFor(threads, parts, call.type == Type::bf16 ? part<Bf16> : part<F32>, (void*)&call);
 }
 
 }  // namespace HALFBYTE_ISA

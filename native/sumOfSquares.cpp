@@ -47,6 +47,7 @@ bool sumOfSquares(const SumOfSquares& call, Threads* threads) {
         const auto& [call, sums] = *(const Job*)context;
         const long from = part * partSize, left = call.size - from;
         sums[part] = sumOfPart(call.x + from, left < partSize ? left : partSize);
+        return true;
       },
       &job);
   double sum = 0;

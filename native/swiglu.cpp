@@ -11,7 +11,7 @@ constexpr long partSize = 1 << 15;
 INLINE Vector sigmoid(Vector x) { return div(fill(1), add(fill(1), exponential(sub(zero(), x)))); }
 
 template <class E>
-void forwardPart(void* context, long part) {
+bool forwardPart(void* context, long part) {
   typedef typename E::Element Element;
   const auto& call = *(const SwigluForward*)context;
   const long from = part * partSize, to = from + partSize < call.size ? from + partSize : call.size;
@@ -19,10 +19,11 @@ void forwardPart(void* context, long part) {
     const Vector gate = E::load((const Element*)call.gate + i), up = E::load((const Element*)call.up + i);
     E::store((Element*)call.out + i, mul(mul(gate, sigmoid(gate)), up));
   }
+  return true;
 }
 
 template <class E>
-void backwardPart(void* context, long part) {
+bool backwardPart(void* context, long part) {
   typedef typename E::Element Element;
   const auto& call = *(const SwigluBackward*)context;
   const long from = part * partSize, to = from + partSize < call.size ? from + partSize : call.size;
@@ -35,18 +36,19 @@ void backwardPart(void* context, long part) {
     const Vector slope = fma(swish, sub(fill(1), s), s);
     E::store((Element*)call.dGate + i, mul(mul(ct, up), slope));
   }
+  return true;
 }
 
 INLINE long partsOf(long size) { return (size + partSize - 1) / partSize; }
 
 }  // namespace
 
-void swigluForward(const SwigluForward& call, Threads* threads) {
-  parallelFor(threads, partsOf(call.size), call.type == Type::bf16 ? forwardPart<Bf16> : forwardPart<F32>, (void*)&call);
+bool swigluForward(const SwigluForward& call, Threads* threads) {
+  return parallelFor(threads, partsOf(call.size), call.type == Type::bf16 ? forwardPart<Bf16> : forwardPart<F32>, (void*)&call);
 }
 
-void swigluBackward(const SwigluBackward& call, Threads* threads) {
-  parallelFor(threads, partsOf(call.size), call.type == Type::bf16 ? backwardPart<Bf16> : backwardPart<F32>, (void*)&call);
+bool swigluBackward(const SwigluBackward& call, Threads* threads) {
+  return parallelFor(threads, partsOf(call.size), call.type == Type::bf16 ? backwardPart<Bf16> : backwardPart<F32>, (void*)&call);
 }
 
 }  // namespace HALFBYTE_ISA

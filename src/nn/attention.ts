@@ -9,7 +9,18 @@
  */
 import { customVjp, withKernel } from "../autodiff/index.ts";
 import { ShapeError } from "../base/errors.ts";
-import { checkpointName, concat, dot, iota, pad, showSpec, type Tensor, where } from "../core/index.ts";
+import {
+  checkpointName,
+  concat,
+  dot,
+  iota,
+  pad,
+  sameShape,
+  showSpec,
+  sizeOf,
+  type Tensor,
+  where,
+} from "../core/index.ts";
 import { inSequence } from "./inSequence.ts";
 
 /** Queries, keys and values. */
@@ -34,14 +45,10 @@ export interface AttentionTiles {
 const tilesFor = (length: number): AttentionTiles =>
   length <= 512 ? { rows: 64, heads: 64 } : { rows: 128, heads: 16 };
 
-/** softmax(q kᵀ / √H, causal) v → [B, T, N, H] in the inputs' dtype. @throws ShapeError */
-export function causalAttention({ q, k, v }: AttentionInputs, tiles = tilesFor(q.shape[1]!)): Tensor {
-  const [N, K] = [q.shape[2]!, k.shape[2]!];
-  if (N % K !== 0)
-    throw new ShapeError(
-      `attention: ${N} query heads are no multiple of ${K} key heads (${showSpec(q)}, ${showSpec(k)})`,
-    );
-  const options: HeadsOptions = { group: N / K, tiles };
+/** softmax(q kᵀ / √H, causal) v → [B, T, N, H] in the inputs' dtype. @throws ShapeError where the inputs are others, or empty */
+export function causalAttention({ q, k, v }: AttentionInputs, tiles?: AttentionTiles): Tensor {
+  checkInputs({ q, k, v });
+  const options: HeadsOptions = { group: q.shape[2]! / k.shape[2]!, tiles: tiles ?? tilesFor(q.shape[1]!) };
   // Kernels get operands and give results in the order of these lists.
   const forward = withKernel("halfbyte.attention_forward", (q: Tensor, k: Tensor, v: Tensor) => {
     const { out, logSumExp } = allForward({ q, k, v }, options);
@@ -60,6 +67,27 @@ export function causalAttention({ q, k, v }: AttentionInputs, tiles = tilesFor(q
     bwd: ({ q, k, v, out, logSumExp }, ct) => backward(q, k, v, out, logSumExp, ct),
   });
   return attend(q, k, v);
+}
+
+function checkInputs({ q, k, v }: AttentionInputs): void {
+  const given = `got q ${showSpec(q)}, k ${showSpec(k)}, v ${showSpec(v)}`;
+  const [B, T, N, H] = q.shape;
+  const K = k.shape[2];
+  if (q.shape.length !== 4 || k.shape.length !== 4 || !sameShape(k.shape, [B!, T!, K!, H!])) {
+    throw new ShapeError(
+      `attention: q is [batch, time, heads, dim], k and v are [batch, time, key heads, dim] of the same batch, time and dim; ${given}`,
+    );
+  }
+  if (!sameShape(v.shape, k.shape)) throw new ShapeError(`attention: k and v must have one shape; ${given}`);
+  if (k.dtype !== q.dtype || v.dtype !== q.dtype) {
+    throw new ShapeError(`attention: q, k and v must have one dtype; ${given}`);
+  }
+  if (sizeOf(q.shape) === 0 || K === 0) throw new ShapeError(`attention: there is nothing to attend to; ${given}`);
+  if (N! % K! !== 0) {
+    throw new ShapeError(
+      `attention: ${N} query heads are no multiple of ${K} key heads (${showSpec(q)}, ${showSpec(k)})`,
+    );
+  }
 }
 
 interface HeadsOptions {

@@ -6,7 +6,20 @@
  * Dims: M tokens, D model, V vocabulary.
  */
 import { customVjp, withKernel } from "../autodiff/index.ts";
-import { concat, dot, inPass, iota, type Tensor, takeAlong, where, zeros } from "../core/index.ts";
+import { ShapeError } from "../base/errors.ts";
+import {
+  concat,
+  dot,
+  inPass,
+  iota,
+  sameShape,
+  showSpec,
+  sizeOf,
+  type Tensor,
+  takeAlong,
+  where,
+  zeros,
+} from "../core/index.ts";
 import { inSequence } from "./inSequence.ts";
 
 /** Hidden states, the head, what they are to predict and what counts. */
@@ -34,8 +47,10 @@ export interface CrossEntropy {
 /** Float32 logits of one chunk are kept at or below this size. */
 const maxChunkBytes = 64 << 20;
 
-/** Sums, not means: totals of several batches can be added and divided once. */
-export function crossEntropy({ hidden, head, targets, weights, zLoss = 0 }: CrossEntropyInputs): CrossEntropy {
+/** Sums, not means: totals of several batches can be added and divided once. @throws ShapeError where inputs do not fit, or are empty */
+export function crossEntropy(inputs: CrossEntropyInputs): CrossEntropy {
+  checkInputs(inputs);
+  const { hidden, head, targets, weights, zLoss = 0 } = inputs;
   const lossSum = customVjp({
     fwd: (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) => {
       const compute = head.astype(hidden.dtype);
@@ -65,6 +80,22 @@ export function crossEntropy({ hidden, head, targets, weights, zLoss = 0 }: Cros
     ],
   });
   return { lossSum: lossSum(hidden, head, targets, weights), totalWeight: weights.sum() };
+}
+
+function checkInputs({ hidden, head, targets, weights }: CrossEntropyInputs): void {
+  const given = `got ${Object.entries({ hidden, head, targets, weights })
+    .map(([name, x]) => `${name} ${showSpec(x)}`)
+    .join(", ")}`;
+  const rows = hidden.shape.slice(0, 1);
+  const fit = hidden.shape.length === 2 && head.shape.length === 2 && hidden.shape[1] === head.shape[1];
+  if (!fit || !sameShape(targets.shape, rows) || !sameShape(weights.shape, rows)) {
+    throw new ShapeError(
+      `crossEntropy: hidden is [tokens, dim], head [vocabulary, dim], targets and weights are [tokens]; ${given}`,
+    );
+  }
+  if (sizeOf(hidden.shape) === 0 || sizeOf(head.shape) === 0) {
+    throw new ShapeError(`crossEntropy: there is no token to predict; ${given}`);
+  }
 }
 
 function chunkRanges(numRows: number, vocabSize: number): { start: number; size: number }[] {

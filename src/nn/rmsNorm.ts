@@ -1,9 +1,15 @@
 /** RMSNorm (Zhang & Sennrich 2019): x / √(mean(x²) + ε) · weight, in float32, rounded once. */
 import { customVjp, withKernel } from "../autodiff/index.ts";
-import { optimizationBarrier, type Tensor } from "../core/index.ts";
+import { ShapeError } from "../base/errors.ts";
+import { optimizationBarrier, sameShape, showSpec, type Tensor } from "../core/index.ts";
 
-/** x [..., D] of any float dtype, weight [D] float32 → [..., D] in x's dtype. */
+/** x [..., D] of any float dtype, weight [D] float32 → [..., D] in x's dtype. @throws ShapeError */
 export function rmsNorm(x: Tensor, weight: Tensor, eps: number): Tensor {
+  if (x.shape.length === 0 || !sameShape(weight.shape, x.shape.slice(-1))) {
+    throw new ShapeError(
+      `rmsNorm: the weight has one value for each entry of x's last dim; got x ${showSpec(x)}, weight ${showSpec(weight)}`,
+    );
+  }
   const forward = withKernel(
     "halfbyte.rms_norm_forward",
     (x: Tensor, weight: Tensor) => normalized(x, eps).mul(weight).astype(x.dtype),
