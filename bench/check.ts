@@ -4,7 +4,7 @@ import { UserError } from "../src/base/errors.ts";
 import { processorMode } from "../src/base/processorMode.ts";
 import { parseArguments } from "../src/cli/arguments.ts";
 import { type Client, defaultClient, locatePlugin, nativeKernels, probeOneDnn } from "../src/pjrt/index.ts";
-import { countOf, ensureTunables, runBenchmark } from "./command.ts";
+import { countOf, ensureTunables, prepareOutputFile, runBenchmark } from "./command.ts";
 import { measureRatio, type PartRatio } from "./partRatio.ts";
 import {
   compare,
@@ -57,6 +57,8 @@ runBenchmark(async (args) => {
   const rounds = countOf("rounds", settings.rounds ?? "8");
   const tolerance = countOf("tolerance", settings.tolerance ?? "15");
   const path = settings.references ?? committed;
+  if (word === "record") prepareOutputFile("references", path);
+  const references = readReferences(path);
   const client = defaultClient();
   const key = await keyOf(client, sizes.name);
 
@@ -69,13 +71,12 @@ runBenchmark(async (args) => {
     measured[part] = before !== undefined && before.ratio.cpu < again.ratio.cpu ? before : again;
   };
   for (const part of parts) await measure(part);
-  const reference = findReference(readReferences(path), key);
+  const reference = findReference(references, key);
   if (word !== "record") {
     for (const { part } of slowerThan(compare(measured, reference), tolerance)) await measure(part as PartName);
   }
   const comparisons = compare(measured, reference);
   const slower = word === "record" ? [] : slowerThan(comparisons, tolerance);
-  if (word === "record") recordReference(path, key, measured);
   if (flags.has("json")) {
     const result = { key, tolerance, parts: comparisons, seconds: measured, slower: slower.map(({ part }) => part) };
     process.stdout.write(`${JSON.stringify(result, null, 2)}\n`);
@@ -83,12 +84,13 @@ runBenchmark(async (args) => {
     process.stdout.write(`${describeKey(key)}\n\n${comparisonTable(comparisons, tolerance)}`);
     process.stdout.write(`\n${conclusion()}\n`);
   }
+  if (word === "record") recordReference(path, key, measured);
   await client.destroy();
   process.exit(slower.length > 0 ? 1 : 0);
 
   function conclusion(): string {
     const busy = Object.values(measured).every(isQuiet) ? "" : " Other work runs here: CPU time alone was compared.";
-    if (word === "record") return `Recorded in ${path}.${busy}`;
+    if (word === "record") return `They are the reference now, in ${path}.${busy}`;
     if (reference === undefined)
       return `There is no reference for this kind of machine; write one: npm run bench:check -- record.${busy}`;
     if (slower.length === 0) return `Nothing is more than ${tolerance} % slower than its reference.${busy}`;

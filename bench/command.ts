@@ -1,7 +1,9 @@
 /** What the benchmark commands share: their environment, their end, their numbers. */
 import { spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { accessSync, constants, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { UserError } from "../src/base/errors.ts";
+import { makeFolders, reasonOf, writing } from "../src/checkpoint/index.ts";
 
 /** What the launcher sets: memory kept by the allocator between steps (docs/performance.md). Read at a process's start only. */
 export const glibcTunables = readFileSync(new URL("../bin/glibc-tunables", import.meta.url), "utf8").trim();
@@ -27,6 +29,33 @@ export function countOf(key: string, text: string): number {
   const count = Number(text);
   if (Number.isInteger(count) && count > 0) return count;
   throw new UserError("E_BENCH", `${key}=${text}: must be a whole number above 0`);
+}
+
+/**
+ * For before measurements that take long: makes the folder of a file that will be written, such as that of svg=FILE.
+ * @throws UserError where the file can't be written
+ */
+export function prepareOutputFile(key: string, path: string | undefined): void {
+  if (path === undefined) return;
+  const fail = (reason: string): never => {
+    throw new UserError("E_BENCH", `${key}=${path} can't be written (${reason}): choose another file`);
+  };
+  try {
+    const folder = dirname(resolve(path));
+    makeFolders(folder);
+    if (!statSync(folder).isDirectory()) fail("a part of the path is a file");
+    if (!existsSync(path)) accessSync(folder, constants.W_OK | constants.X_OK);
+    else if (statSync(path).isDirectory()) fail("it is a folder");
+    else accessSync(path, constants.W_OK);
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    fail(reasonOf(error));
+  }
+}
+
+/** Writes a file of results, where one is wanted: after they were printed, so that a full disk does not lose them. */
+export function writeOutputFile(path: string | undefined, text: () => string): void {
+  if (path !== undefined) writing(path, () => writeFileSync(path, text()));
 }
 
 export const median = (list: readonly number[]): number =>

@@ -1,6 +1,5 @@
 /** What a training step costs along batch, sequence length, depth, width, vocabulary and remat policy, in time and in memory. */
 import { spawn } from "node:child_process";
-import { mkdir, writeFile } from "node:fs/promises";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -8,7 +7,7 @@ import { UserError } from "../src/base/errors.ts";
 import { nearest } from "../src/base/nearest.ts";
 import { parseArguments } from "../src/cli/arguments.ts";
 import { recipeByName } from "../src/quant/index.ts";
-import { countOf, glibcTunables, runBenchmark } from "./command.ts";
+import { countOf, glibcTunables, prepareOutputFile, runBenchmark, writeOutputFile } from "./command.ts";
 import { type Curve, type CurvePoint, curves, labelOf } from "./curveDefinitions.ts";
 import type { PointCost, PointRequest } from "./curvePoint.ts";
 import {
@@ -67,13 +66,12 @@ async function main(args: readonly string[]): Promise<void> {
     ...(settings.scan !== undefined && { scan: switchesOf("scan", settings.scan) }),
     packed: switchesOf("packed", settings.packed ?? "false"),
   };
+  const fileOf = ({ name }: Curve) => (svg === undefined ? undefined : join(svg, `${name}.svg`));
+  for (const curve of chosen) prepareOutputFile("svg", fileOf(curve));
   const measured: MeasuredCurve[] = [];
   for (const curve of chosen) measured.push(await measureCurve(curve, choice));
-  if (svg !== undefined) {
-    await mkdir(svg, { recursive: true });
-    for (const each of measured) await writeFile(join(svg, `${each.curve.name}.svg`), curveSvg(each));
-  }
   process.stdout.write(flags.has("json") ? `${JSON.stringify(record(measured, choice))}\n` : curvesText(measured));
+  for (const each of measured) writeOutputFile(fileOf(each.curve), () => curveSvg(each));
 }
 
 /** @throws UserError for an unknown name */

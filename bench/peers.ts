@@ -2,13 +2,12 @@
  * Halfbyte, PyTorch and JAX on the same weights, tokens and optimizer, side by side in one run: a claim of speed is a ratio of this
  * table.
  */
-import { writeFile } from "node:fs/promises";
 import { cpus } from "node:os";
 import { UserError } from "../src/base/errors.ts";
 import { parseArguments } from "../src/cli/arguments.ts";
 import { measureFamily, type Schedule } from "./alternate.ts";
 import { svgBars } from "./barChart.ts";
-import { countOf, runBenchmark } from "./command.ts";
+import { countOf, prepareOutputFile, runBenchmark, writeOutputFile } from "./command.ts";
 import { setUpPython, startPeer } from "./peer.ts";
 import { defaultPeers, type PeerChoice, peerByName } from "./peerNames.ts";
 import {
@@ -59,6 +58,8 @@ async function main(args: readonly string[]): Promise<void> {
     const workload = workloadByName(name);
     return { workload, peers: choicesOf(settings.peers?.split(",") ?? defaultPeers(workload), workload) };
   });
+  prepareOutputFile("svg", svg);
+  prepareOutputFile("out", out);
   setUpPython(plans.flatMap(({ peers }) => peers));
 
   const results: Result[] = [];
@@ -74,9 +75,9 @@ async function main(args: readonly string[]): Promise<void> {
     process.stderr.write(`${workload.name}: done\n`);
   }
   const json = () => `${JSON.stringify(record(results, schedule, failures))}\n`;
-  if (out !== undefined) await writeFile(out, json());
-  if (svg !== undefined) await writeFile(svg, svgBars(speedChart(results)));
   process.stdout.write(flags.has("json") ? json() : results.length > 0 ? reportText(results) : "");
+  writeOutputFile(out, json);
+  writeOutputFile(svg, () => svgBars(speedChart(results)));
   for (const failure of failures) process.stderr.write(`${failure}\n`);
   if (failures.length > 0) process.exitCode = 1;
 }

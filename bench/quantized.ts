@@ -4,12 +4,11 @@
  *
  * A recipe alternates with its BF16 step, so that both meet the same machine; only these two processes live at a time.
  */
-import { writeFile } from "node:fs/promises";
 import { parseArguments } from "../src/cli/arguments.ts";
 import { textTable } from "../src/metrics/index.ts";
 import { measureFamily, type Row, type Skipped } from "./alternate.ts";
 import { type BarChart, svgBars, terminalBars } from "./barChart.ts";
-import { countOf, runBenchmark } from "./command.ts";
+import { countOf, prepareOutputFile, runBenchmark, writeOutputFile } from "./command.ts";
 import { setUpPython, startPeer } from "./peer.ts";
 import { peerByName, torchQuantizations } from "./peerNames.ts";
 import { withWorkloadFiles, workloadByName } from "./workload.ts";
@@ -57,6 +56,7 @@ async function main(args: readonly string[]): Promise<void> {
   const all = [...ownRecipes.map((name) => `halfbyte-${name}`), ...torchQuantizations.map((name) => `torch-${name}`)];
   const names = settings.peers?.split(",") ?? all;
   const choices = names.map((name) => peerByName(name, workload));
+  prepareOutputFile("svg", settings.svg);
   setUpPython(choices);
 
   const measured = await withWorkloadFiles(workload, async (files) => {
@@ -72,9 +72,9 @@ async function main(args: readonly string[]): Promise<void> {
   });
   const { rows, skipped } = measured;
   const chart = chartOf(rows, workload.name);
-  if (settings.svg !== undefined) await writeFile(settings.svg, svgBars(chart));
   if (flags.has("json")) process.stdout.write(`${JSON.stringify({ workload, ...schedule, ...measured })}\n`);
   else process.stdout.write(reportText(rows, skipped, chart));
+  writeOutputFile(settings.svg, () => svgBars(chart));
   if (skipped.length > 0) process.exitCode = 1;
 }
 

@@ -1,5 +1,6 @@
 /** Committed ratios of the step's parts, one record for each kind of machine, and what is slower than they say. */
 import { readFileSync, writeFileSync } from "node:fs";
+import { UserError } from "../src/base/errors.ts";
 import { textTable } from "../src/metrics/index.ts";
 import type { PartRatio, Times } from "./partRatio.ts";
 
@@ -27,7 +28,7 @@ export const isQuiet = ({ busy }: PartRatio): boolean => busy <= quietLimit;
 const sameKey = (a: ReferenceKey, b: ReferenceKey): boolean =>
   (["processor", "plugin", "nativeKernels", "workload"] as const).every((name) => a[name] === b[name]);
 
-/** The records of a file; none where it does not exist. @throws SyntaxError where it is no JSON */
+/** The records of a file; none where it does not exist. @throws UserError where it is no JSON */
 export function readReferences(path: string): readonly Reference[] {
   let text: string;
   try {
@@ -35,7 +36,11 @@ export function readReferences(path: string): readonly Reference[] {
   } catch {
     return [];
   }
-  return JSON.parse(text) as Reference[];
+  try {
+    return JSON.parse(text) as Reference[];
+  } catch (error) {
+    throw new UserError("E_BENCH", `references=${path} is no JSON (${(error as Error).message}): name another file`);
+  }
 }
 
 export const findReference = (all: readonly Reference[], key: ReferenceKey): Reference | undefined =>

@@ -10,11 +10,13 @@ export { hasModelFiles, openModelFiles, readJson } from "./modelFiles.ts";
 export { quantizeModel, type TensorError } from "./quantizeModel.ts";
 export {
   lockRun,
+  makeFolders,
   makeRunFolder,
   notWritable,
   type RunFolder,
   reasonOf,
   refuseRunFolder,
+  releaseRunLocks,
   runFolder,
   runOwner,
   writing,

@@ -50,8 +50,8 @@ export function makeRunFolder({ path }: RunFolder): void {
   writing(path, () => makeFolders(resolve(path)));
 }
 
-/** One by one: where a file system answers ENOENT, as /proc does, Node's own recursive way never ends. */
-function makeFolders(path: string): void {
+/** Makes a folder and those above it, one by one: where a file system answers ENOENT, as /proc does, Node's own recursive way never ends. */
+export function makeFolders(path: string): void {
   if (existsSync(path)) return;
   makeFolders(dirname(path));
   try {
@@ -62,9 +62,13 @@ function makeFolders(path: string): void {
   }
 }
 
+/** Files of the locks that this process has. */
+const held = new Map<string, RunFolder>();
+
 /**
  * Keeps other processes out of a run's folder until the returned function is called or this process ends: a file with
- * its number and the time it began, which count as long as there is such a process. @throws UserError where another process has the run
+ * its number and the time it began, which count as long as there is such a process. A process may lock again what it has; the first
+ * release counts. @throws UserError where another process has the run
  */
 export function lockRun(folder: RunFolder): () => void {
   const { path } = folder;
@@ -81,10 +85,26 @@ export function lockRun(folder: RunFolder): () => void {
         `${path} is in use by process ${owner}: wait for it, or choose another run_name (if that is no training run, delete ${file})`,
       );
     }
-    rmSync(file, { force: true });
-    writing(file, claim);
+    if (owner === undefined) {
+      rmSync(file, { force: true });
+      writing(file, claim);
+    }
   }
-  return () => rmSync(file, { force: true });
+  // Commands may end at once, by a signal or a mistake that they found.
+  if (held.size === 0) process.once("exit", releaseRunLocks);
+  held.set(file, folder);
+  return () => release(file, folder);
+}
+
+function release(file: string, folder: RunFolder): void {
+  if (!held.delete(file)) return;
+  if (held.size === 0) process.off("exit", releaseRunLocks);
+  if (runOwner(folder) === process.pid) rmSync(file, { force: true });
+}
+
+/** Of all locks that this process has; the end of a process does it, unless that ends at once. */
+export function releaseRunLocks(): void {
+  for (const [file, folder] of [...held]) release(file, folder);
 }
 
 /** The process that has the run, or undefined where none has. */

@@ -7,6 +7,7 @@ import {
   type LoadedCheckpoint,
   loadCheckpoint,
   loadParameters,
+  lockRun,
   makeRunFolder,
   type RunFolder,
   refuseRunFolder,
@@ -44,7 +45,8 @@ export interface PreparedRun {
 }
 
 /**
- * All that can go wrong before anything is compiled goes wrong here. Nothing is written yet.
+ * All that can go wrong before anything is compiled goes wrong here. Nothing is written yet but the lock of a folder that is
+ * there, which training, or the end of the process, releases.
  * @param say told in sentences what was found
  * @param opened the data, where they are open already
  * @throws UserError
@@ -56,6 +58,8 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
   const named = withRunName(sized);
   const folder = runFolder(named.run.baseOutputDirectory, named.run.runName);
   refuseRunFolder(folder);
+  // A live run deletes older checkpoints, so that what another process reads there means nothing.
+  if (existsSync(folder.path)) lockRun(folder);
   const newest = await placeToResume(named, folder, say);
   const config = newest === undefined ? named : continued(named, folder, newest, say);
   const plan = planOf(config);
@@ -158,9 +162,13 @@ async function openData({ model, data, run, optimizer }: Config, tokenizer: Toke
   }
 }
 
-/** Makes the run's folder and writes what is known before the first step: its configuration and its tokenizer. */
+/**
+ * Makes the run's folder, locks it and writes what is known before the first step: its configuration and its tokenizer.
+ * @throws UserError where another process has the folder, before anything in it is changed
+ */
 export function writeRunFolder({ folder, config }: PreparedRun): void {
   makeRunFolder(folder);
+  lockRun(folder);
   writing(folder.path, () => {
     const unfinished = `${folder.config}.tmp`;
     writeFileSync(unfinished, `${JSON.stringify(config.keys, null, 2)}\n`);

@@ -2,6 +2,7 @@
  * SIGINT and SIGTERM. The first one asks a run to finish its step, save and end; a second one, or any before there is
  * something to save, leaves at once.
  */
+import { releaseRunLocks } from "../checkpoint/index.ts";
 import { exitNow } from "../pjrt/index.ts";
 
 export type StopSignal = "SIGINT" | "SIGTERM";
@@ -61,6 +62,7 @@ export class StopSignals implements StopRequest {
       this.#tell.leaving(signal, this.#holdsOff);
       this.#last(signal);
     } finally {
+      releaseRunLocks();
       exitNow(exitCodeOf(signal));
     }
   }

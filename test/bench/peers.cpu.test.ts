@@ -1,5 +1,5 @@
 /** `npm run bench:peers` as a person runs it, on a small model. */
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -16,7 +16,8 @@ afterAll(() => rmSync(scratch, { recursive: true }));
 
 describe("bench:peers", () => {
   it("measures Halfbyte's recipes beside its BF16 step, as a table, bars and JSON", async () => {
-    const files = { svg: join(scratch, "speed.svg"), out: join(scratch, "speed.json") };
+    // Folders that are not there yet are made.
+    const files = { svg: join(scratch, "pictures", "speed.svg"), out: join(scratch, "a", "b", "speed.json") };
     const { exitCode, stdout, stderr } = await benchPeers(
       ...["workloads=tiny", "rounds=2", "steps=1", "peers=halfbyte@plain,halfbyte-mxfp8"],
       ...[`svg=${files.svg}`, `out=${files.out}`],
@@ -54,6 +55,19 @@ describe("bench:peers", () => {
       }
     }
     expect(workloads[1].base.peer).toBe("halfbyte-fp32");
+  });
+
+  it("refuses a file that can't be written, before it measures", async () => {
+    writeFileSync(join(scratch, "file"), "");
+    const out = join(scratch, "file", "speed.json");
+    const { exitCode, stdout, stderr } = await benchPeers("workloads=tiny", `out=${out}`);
+    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+    expect(stderr).toBe(`out=${out} can't be written (a part of the path is a file): choose another file\n`);
+    const folder = await benchPeers("workloads=tiny", `svg=${scratch}`);
+    expect(folder).toMatchObject({
+      exitCode: 2,
+      stderr: `svg=${scratch} can't be written (it is a folder): choose another file\n`,
+    });
   });
 
   it("refuses a peer that is none before anything is drawn or compiled", async () => {

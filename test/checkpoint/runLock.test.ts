@@ -39,6 +39,18 @@ describe("the lock of a run", () => {
     lockRun(folder)();
   });
 
+  it("stays with a process that locks again, until its first release", () => {
+    const folder = runFolder(base, "run");
+    makeRunFolder(folder);
+    const [unlock, again] = [lockRun(folder), lockRun(folder)];
+    again();
+    expect(existsSync(join(folder.path, "run.lock"))).toBe(false);
+    // Another process may have it by then.
+    writeFileSync(join(folder.path, "run.lock"), "1");
+    unlock();
+    expect(existsSync(join(folder.path, "run.lock"))).toBe(true);
+  });
+
   it("is taken over from a process that is gone, and is given back", () => {
     const folder = runFolder(base, "run");
     makeRunFolder(folder);
