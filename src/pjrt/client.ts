@@ -8,6 +8,7 @@ import { EventLane } from "./events.ts";
 import { canSerialize, Executable, type Execution } from "./executable.ts";
 import { encodeNamedValues } from "./namedValues.ts";
 import { type Pointer, readString, viewAt } from "./native.ts";
+import { oneDnnWanted } from "./oneDnnChoice.ts";
 import { loadPlugin, locatePlugin, type Plugin } from "./plugin.ts";
 import { pjrtStatus } from "./status.ts";
 import { StepSlots } from "./stepSlots.ts";
@@ -280,8 +281,9 @@ function readDevices(api: PjrtApi, client: Pointer): Device[] {
 let shared: Client | undefined;
 let sharedOptions: ClientOptions = {};
 
-/** Sets the options of the process-wide client. @throws UserError once that client exists. */
+/** Sets the options of the process-wide client. @throws UserError once that client exists, or where HALFBYTE_ONEDNN is no choice */
 export function configureDefaultClient(options: ClientOptions): void {
+  oneDnnWanted();
   if (shared !== undefined) {
     throw new UserError(
       "E_CLIENT",

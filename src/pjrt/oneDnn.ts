@@ -4,6 +4,7 @@ import { hostArray } from "../core/hostArray.ts";
 import type { Client } from "./client.ts";
 import type { Executable } from "./executable.ts";
 import { oneDnnProgram, type Product } from "./matrixProduct.ts";
+import { oneDnnWanted } from "./oneDnnChoice.ts";
 import { put } from "./transfers.ts";
 
 /** For which operands `__onednn$matmul` exists and is right. */
@@ -17,12 +18,13 @@ const probed = new WeakMap<Client, Promise<OneDnn>>();
 
 /**
  * Tries `__onednn$matmul`, plain and transposed, with each dtype. It is an internal target of XLA's CPU compiler, so it is
- * tried once per client; where it is absent or wrong, or HALFBYTE_ONEDNN is 0, dots do the same.
+ * tried once per client; where it is absent or wrong, or HALFBYTE_ONEDNN is off, dots do the same.
+ * @throws UserError where HALFBYTE_ONEDNN is none of its choices
  */
 export function probeOneDnn(client: Client): Promise<OneDnn> {
   let answer = probed.get(client);
   if (answer === undefined) {
-    answer = client.platformName === "cpu" && process.env.HALFBYTE_ONEDNN !== "0" ? tryOneDnn(client) : none;
+    answer = client.platformName === "cpu" && oneDnnWanted() ? tryOneDnn(client) : none;
     probed.set(client, answer);
   }
   return answer;

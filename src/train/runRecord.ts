@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import { UserError } from "../base/errors.ts";
 import type { Progress } from "../checkpoint/index.ts";
 import type { Dataset } from "../data/index.ts";
-import { type Client, nativeKernels, pluginIdentity } from "../pjrt/index.ts";
+import { type Client, nativeKernels, type OneDnn, pluginIdentity, probeOneDnn } from "../pjrt/index.ts";
 import { settingsOfSwitches, showOverride } from "../quant/index.ts";
 import type { Done } from "./loop.ts";
 import { nameOfPrecision, phasesOf } from "./phases.ts";
@@ -58,6 +58,11 @@ export async function provenanceOf(plan: RunPlan, client: Client): Promise<Progr
     platform: client.platformName,
     platformVersion: client.platformVersion,
     plugin: pluginIdentity(client.plugin),
+    oneDnn: oneDnnText(await probeOneDnn(client)),
     nativeKernels: native.used ? `${native.instructionSet} ${native.identity.slice(0, 12)}` : "none",
   };
 }
+
+/** The operands that it multiplies: "bfloat16, float32", "none". */
+const oneDnnText = (forms: OneDnn): string =>
+  (["bfloat16", "float32"] as const).filter((dtype) => forms[dtype]).join(", ") || "none";
