@@ -28,7 +28,7 @@ const help = `What a training step costs, along one size at a time; each point i
                             [quantization=none] [scan=false,true] [packed=false] [svg=FOLDER] [--json]
 
 ${curves.map(({ name, title, points }) => `${name.padEnd(8)} ${title}: ${points.map(labelOf).join(", ")}\n`).join("")}
-points=… measures these alone. Time is the best of the steps. Memory is how far the process grows in a step, beside what XLA plans. A neighbour that costs more than
+points=… measures these alone, without curves=… of every curve that has one. Time is the best of the steps. Memory is how far the process grows in a step, beside what XLA plans. A neighbour that costs more than
 ${cliffFactor} × as much for its work (model FLOPs; blocks compiled; tokens in memory) is flagged as a cliff.
 svg=FOLDER also writes each curve as NAME.svg.
 
@@ -55,9 +55,7 @@ async function main(args: readonly string[]): Promise<void> {
     process.stdout.write(help);
     return;
   }
-  const chosen = (settings.curves?.split(",").map(curveByName) ?? curves).map((curve) =>
-    withPoints(curve, settings.points),
-  );
+  const chosen = chosenCurves(settings.curves?.split(","), settings.points?.split(","));
   const { quantization = "none", svg } = settings;
   recipeByName(quantization);
   const choice: Choice = {
@@ -85,14 +83,22 @@ function curveByName(name: string): Curve {
   );
 }
 
-/** @throws UserError where the curve has none of the points */
-function withPoints(curve: Curve, wanted: string | undefined): Curve {
-  if (wanted === undefined) return curve;
-  const labels = wanted.split(",");
-  const points = curve.points.filter((point) => labels.includes(labelOf(point)));
-  if (points.length > 0) return { ...curve, points };
-  const known = curve.points.map(labelOf).join(", ");
-  throw new UserError("E_BENCH", `points=${wanted}: ${curve.name} has none of these; it has ${known}`);
+/**
+ * The curves of these names, with these points alone; without names those that have a point.
+ * @throws UserError where a named curve, or every one, has none of the points
+ */
+function chosenCurves(wanted: readonly string[] | undefined, points: readonly string[] | undefined): readonly Curve[] {
+  const named = wanted?.map(curveByName) ?? curves;
+  if (points === undefined) return named;
+  const cut = named.map((curve) => ({
+    ...curve,
+    points: curve.points.filter((point) => points.includes(labelOf(point))),
+  }));
+  const having = cut.filter((curve) => curve.points.length > 0);
+  if (having.length === named.length || (wanted === undefined && having.length > 0)) return having;
+  const lacking = named.filter((_, i) => cut[i]!.points.length === 0);
+  const known = lacking.map((curve) => `${curve.name} has ${curve.points.map(labelOf).join(", ")}`).join("; ");
+  throw new UserError("E_BENCH", `points=${points.join(",")}: there is none of these: ${known}`);
 }
 
 /** @throws UserError unless it is true, false or both */

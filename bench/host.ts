@@ -1,10 +1,11 @@
 /** What surrounds the training step: start-up, the host between steps, data, checkpoints; each against its target. */
 import { loadavg } from "node:os";
+import { UserError } from "../src/base/errors.ts";
 import { parseArguments } from "../src/cli/arguments.ts";
 import { countOf, runBenchmark } from "./command.ts";
 import { type DataRate, measureData } from "./hostData.ts";
 import { type DiskRates, measureDisk } from "./hostDisk.ts";
-import { measureRun, type RunCosts } from "./hostRun.ts";
+import { leastSteps, measureRun, type RunCosts } from "./hostRun.ts";
 import { workloadByName } from "./workload.ts";
 
 const help = `What surrounds the training step, each figure with its target:
@@ -16,7 +17,7 @@ const help = `What surrounds the training step, each figure with its target:
   data         encoding, packing and cutting text, in tokens a second of process CPU time, against the training rate
   checkpoint   what training waits for; bytes a second against plain files of the same sizes, written and synced
 
-steps=… are the run's, a checkpoint in their middle. rounds=… are of the checkpoint and the plain files, alternating, the best
+steps=… are the run's (at least ${leastSteps}), a checkpoint in their middle. rounds=… are of the checkpoint and the plain files, alternating, the best
 counts. Figures of a machine that does other work are too high: the command prints its load.
 
 Example:
@@ -38,8 +39,15 @@ async function main(args: readonly string[]): Promise<void> {
     return;
   }
   const workload = workloadByName(settings.workload ?? "L8");
+  const steps = countOf("steps", settings.steps ?? "8");
+  if (steps < leastSteps) {
+    throw new UserError(
+      "E_BENCH",
+      `steps=${steps}: must be at least ${leastSteps}, so that a step after a traced one is timed`,
+    );
+  }
   const load = loadavg()[0]!;
-  const run = await measureRun(workload, countOf("steps", settings.steps ?? "8"));
+  const run = await measureRun(workload, steps);
   const data = await measureData(workload);
   const disk = await measureDisk(workload, countOf("rounds", settings.rounds ?? "3"));
   if (flags.has("json")) {

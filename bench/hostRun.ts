@@ -40,6 +40,8 @@ export interface RunCosts {
 
 const launcher = fileURLToPath(new URL("../bin/halfbyte", import.meta.url));
 const skippedSteps = 2;
+/** A step is looked at together with the one before it, and both are traced. */
+export const leastSteps = skippedSteps + 2;
 
 /** Runs `steps` steps, with a checkpoint in the middle. @throws HalfbyteError where the run fails */
 export async function measureRun(w: Workload, steps: number): Promise<RunCosts> {

@@ -1,41 +1,25 @@
 /**
- * Each native CPU kernel against the plain lowering of the same function, at the sizes of workload L8, alternating in one process.
- *
- *     npm run bench:native [-- attention rounds=5]
- *     npm run bench:native -- step                   whole training steps
- *
- * Best of the rounds in process CPU time ÷ 2, which other work on the machine disturbs less than wall time.
+ * `npm run bench:native`: each native CPU kernel against the plain lowering of the same function, at the sizes of workload L8,
+ * alternating in one process.
  */
 import { vjp } from "../src/autodiff/index.ts";
-import { hostArray, type Tensor } from "../src/core/index.ts";
-import { jit } from "../src/jit/index.ts";
+import { UserError } from "../src/base/errors.ts";
+import { parseArguments } from "../src/cli/arguments.ts";
+import { type HostArray, hostArray, type Tensor } from "../src/core/index.ts";
 import { causalAttention, crossEntropy, rmsNorm, swiglu } from "../src/nn/index.ts";
 import { clipByGlobalNorm } from "../src/optim/index.ts";
-import { Client, type DeviceArray, nativeKernels, put } from "../src/pjrt/index.ts";
-import { ensureTunables } from "./command.ts";
-
-ensureTunables();
-
+import { Client, nativeKernels } from "../src/pjrt/index.ts";
+import { countOf, ensureTunables, runBenchmark } from "./command.ts";
 import { stepsInTurns } from "./nativeStep.ts";
+import { runnable, timed } from "./partRatio.ts";
+import { bf16, f32 } from "./stepParts.ts";
 import { workloadByName } from "./workload.ts";
-
-const words = process.argv.slice(2);
-const rounds = Number(words.find((word) => word.startsWith("rounds="))?.slice(7) ?? 5);
-const chosen = words.filter((word) => !word.includes("="));
-
-let seed = 7;
-const draw = () => {
-  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
-  return seed / 2 ** 32 - 0.5;
-};
-
-type Make = (client: Client) => DeviceArray;
 
 interface Case {
   readonly name: string;
   readonly f: (...args: Tensor[]) => Tensor;
   /** The result's cotangent, then the arguments that have one, then the others. */
-  readonly args: readonly Make[];
+  readonly args: () => readonly HostArray[];
   /** How many arguments have a cotangent; 0: forward alone. */
   readonly differentiable: number;
 }
@@ -43,49 +27,119 @@ interface Case {
 const attention = (B: number, T: number): Case => ({
   name: `attention, ${B} × ${T}`,
   f: (q, k, v) => causalAttention({ q: q!, k: k!, v: v! }),
-  args: [bf16(B, T, 8, 64), bf16(B, T, 8, 64), bf16(B, T, 4, 64), bf16(B, T, 4, 64)],
+  args: () => [bf16(B, T, 8, 64), bf16(B, T, 8, 64), bf16(B, T, 4, 64), bf16(B, T, 4, 64)],
   differentiable: 3,
 });
 
 const [M, D, F, V] = [4096, 512, 1408, 8192];
-const targets: Make = (client) =>
-  put(
-    hostArray(
-      [M],
-      "int32",
-      Int32Array.from({ length: M }, (_, i) => (i * 7) % V),
-    ),
-    client,
+const targets = () =>
+  hostArray(
+    [M],
+    "int32",
+    Int32Array.from({ length: M }, (_, i) => (i * 7) % V),
   );
 
-const cases: readonly Case[] = [
-  attention(8, 512),
-  attention(2, 2048),
-  {
-    name: "loss with the head",
-    f: (hidden, head, targets, weights) =>
-      crossEntropy({ hidden: hidden!, head: head!, targets: targets!, weights: weights! }).lossSum,
-    args: [f32(), bf16(M, D), f32(V, D), targets, f32(M)],
-    differentiable: 2,
-  },
-  {
-    name: "RMSNorm",
-    f: (x, w) => rmsNorm(x!, w!, 1e-5),
-    args: [bf16(M, D), bf16(M, D), f32(D)],
-    differentiable: 2,
-  },
-  { name: "SwiGLU", f: (a, b) => swiglu(a!, b!), args: [bf16(M, F), bf16(M, F), bf16(M, F)], differentiable: 2 },
-  {
-    name: "norm of 32 M",
-    f: (...grads) => clipByGlobalNorm(grads, 1).norm,
-    args: [f32(), ...Array.from({ length: 16 }, () => f32(2048, 1024))],
-    differentiable: 0,
-  },
-];
+const cases: Readonly<Record<string, readonly Case[]>> = {
+  attention: [attention(8, 512), attention(2, 2048)],
+  loss: [
+    {
+      name: "loss with the head",
+      f: (hidden, head, targets, weights) =>
+        crossEntropy({ hidden: hidden!, head: head!, targets: targets!, weights: weights! }).lossSum,
+      args: () => [f32(), bf16(M, D), f32(V, D), targets(), f32(M)],
+      differentiable: 2,
+    },
+  ],
+  rmsnorm: [
+    {
+      name: "RMSNorm",
+      f: (x, w) => rmsNorm(x!, w!, 1e-5),
+      args: () => [bf16(M, D), bf16(M, D), f32(D)],
+      differentiable: 2,
+    },
+  ],
+  swiglu: [
+    {
+      name: "SwiGLU",
+      f: (a, b) => swiglu(a!, b!),
+      args: () => [bf16(M, F), bf16(M, F), bf16(M, F)],
+      differentiable: 2,
+    },
+  ],
+  norm: [
+    {
+      name: "norm of 32 M",
+      f: (...grads) => clipByGlobalNorm(grads, 1).norm,
+      args: () => [f32(), ...Array.from({ length: 16 }, () => f32(2048, 1024))],
+      differentiable: 0,
+    },
+  ],
+};
+const known = [...Object.keys(cases), "step"];
+
+const help = `Each native CPU kernel against the plain lowering of the same function, at the sizes of workload L8.
+
+    npm run bench:native -- [KERNEL …] [rounds=5] [--json]
+
+KERNEL  of ${known.join(", ")} (whole training steps of L8 and L8-long); without it all but step
+The two alternate in one process; best of the rounds in process CPU time over cores, which other work on the machine disturbs less than
+wall time. It ends with 1 where there are no native kernels.
+
+Example:
+    npm run bench:native -- attention rounds=3
+`;
+
+interface Measured {
+  readonly name: string;
+  readonly what: string;
+  /** Milliseconds. */
+  readonly plain: number;
+  readonly native: number;
+  readonly losses?: { readonly plain: number; readonly native: number };
+}
+
+runBenchmark(async (args) => {
+  const { settings, flags, words } = parseArguments(args, { keys: ["rounds"], maxWords: known.length });
+  if (flags.has("help")) {
+    process.stdout.write(help);
+    return;
+  }
+  const wrong = words.find((word) => !known.includes(word));
+  if (wrong !== undefined) throw new UserError("E_BENCH", `unknown kernel "${wrong}"; known: ${known.join(", ")}`);
+  const rounds = countOf("rounds", settings.rounds ?? "5");
+  ensureTunables();
+  const json = flags.has("json");
+  const clients = [new Client({ nativeKernels: "off" }), new Client()] as const;
+  const found = await nativeKernels(clients[1]);
+  if (!found.used) throw new Error(`there are no native kernels here: ${found.reason}`);
+  if (!json) process.stdout.write(`${found.instructionSet}, ms by plain lowering and by native kernel\n`);
+
+  const all: Measured[] = [];
+  const tell = (measured: Measured) => {
+    all.push(measured);
+    if (!json) process.stdout.write(lineOf(measured));
+  };
+  for (const [word, group] of Object.entries(cases)) {
+    if (words.length > 0 && !words.includes(word)) continue;
+    for (const each of group) {
+      for (const [what, f] of Object.entries(functionsOf(each))) {
+        tell({ name: each.name, what, ...(await inTurns(clients, { f, args: each.args() }, rounds)) });
+      }
+    }
+  }
+  for (const name of words.includes("step") ? ["L8", "L8-long"] : []) {
+    const [plain, native] = await stepsInTurns(workloadByName(name), clients, rounds);
+    const losses = { plain: plain!.loss, native: native!.loss };
+    tell({ name: `step of ${name}`, what: "", plain: Math.min(...plain!.ms), native: Math.min(...native!.ms), losses });
+  }
+  if (json) process.stdout.write(`${JSON.stringify({ instructionSet: found.instructionSet, rounds, kernels: all })}\n`);
+  for (const client of clients) await client.destroy();
+  process.exit(0);
+});
 
 /** Forward alone, and forward and backward. */
 function functionsOf({ f, differentiable }: Case): Record<string, (...args: Tensor[]) => unknown> {
-  const forward = (...[, ...args]: Tensor[]) => f(...args);
+  const forward = (...[, ...args]: Tensor[]) => ({ out: f(...args) });
   if (differentiable === 0) return { forward };
   const both = (...[ct, ...args]: Tensor[]) => {
     const fixed = args.slice(differentiable);
@@ -95,64 +149,27 @@ function functionsOf({ f, differentiable }: Case): Record<string, (...args: Tens
   return { forward, "forward and backward": both };
 }
 
-const sizeOf = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);
-
-/** The upper half of float32 bits. */
-function bf16(...shape: number[]): Make {
-  return (client) => {
-    const bits = Uint16Array.from({ length: sizeOf(shape) }, () => new Uint16Array(Float32Array.of(draw()).buffer)[1]!);
-    return put(hostArray(shape, "bfloat16", bits), client);
-  };
-}
-
-function f32(...shape: number[]): Make {
-  return (client) => put(hostArray(shape, "float32", Float32Array.from({ length: sizeOf(shape) }, draw)), client);
-}
-
-const clients = { plain: new Client({ nativeKernels: "off" }), native: new Client() };
-const found = await nativeKernels(clients.native);
-if (!found.used) {
-  process.stderr.write(`there are no native kernels here: ${found.reason}\n`);
-  process.exit(1);
-}
-process.stdout.write(`${found.instructionSet}, ms by plain lowering and by native kernel\n`);
-for (const part of cases.filter(
-  ({ name }) => chosen.length === 0 || chosen.some((word) => name.toLowerCase().startsWith(word.toLowerCase())),
-)) {
-  for (const [what, f] of Object.entries(functionsOf(part))) {
-    const sides = await Promise.all(
-      Object.values(clients).map(async (client) => {
-        const args = part.args.map((make) => make(client));
-        const compiled = jit(f, { client });
-        return { args, executable: await compiled.compile(...args), best: Number.POSITIVE_INFINITY };
-      }),
-    );
-    for (let i = 0; i < rounds; i++) {
-      for (const side of sides) {
-        const start = process.cpuUsage();
-        const { outputs, done } = await side.executable.execute(side.args);
-        await done;
-        const { user, system } = process.cpuUsage(start);
-        side.best = Math.min(side.best, (user + system) / 2000);
-        for (const output of outputs) output.dispose();
-      }
-    }
-    const [plain, native] = sides.map(({ best }) => best) as [number, number];
-    const numbers = [plain, native].map((ms) => ms.toFixed(2).padStart(8)).join("");
-    process.stdout.write(
-      `${part.name.padEnd(24)} ${what.padEnd(22)} ${numbers}   ${(plain / native).toFixed(2)} × as fast\n`,
-    );
+/** Best milliseconds of each. */
+async function inTurns(
+  clients: readonly [plain: Client, native: Client],
+  part: { readonly f: (...args: Tensor[]) => unknown; readonly args: readonly HostArray[] },
+  rounds: number,
+): Promise<{ plain: number; native: number }> {
+  const [plain, native] = [await runnable(clients[0], part), await runnable(clients[1], part)];
+  const best = { plain: Number.POSITIVE_INFINITY, native: Number.POSITIVE_INFINITY };
+  await plain.run();
+  await native.run();
+  for (let round = 0; round < rounds; round++) {
+    best.plain = Math.min(best.plain, 1000 * (await timed(plain.run)).cpu);
+    best.native = Math.min(best.native, 1000 * (await timed(native.run)).cpu);
   }
+  plain.dispose();
+  native.dispose();
+  return best;
 }
-if (chosen.includes("step")) {
-  for (const name of ["L8", "L8-long"]) {
-    const [plain, native] = await stepsInTurns(workloadByName(name), Object.values(clients), rounds);
-    const best = [plain!, native!].map(({ ms }) => Math.min(...ms)) as [number, number];
-    const numbers = best.map((ms) => ms.toFixed(0).padStart(8)).join("");
-    const losses = `losses ${plain!.loss.toFixed(5)} and ${native!.loss.toFixed(5)}`;
-    process.stdout.write(
-      `${`step of ${name}`.padEnd(47)} ${numbers}   ${(best[0] / best[1]).toFixed(2)} × as fast, ${losses}\n`,
-    );
-  }
+
+function lineOf({ name, what, plain, native, losses }: Measured): string {
+  const numbers = [plain, native].map((ms) => ms.toFixed(2).padStart(9)).join("");
+  const shown = losses ? `, losses ${losses.plain.toFixed(5)} and ${losses.native.toFixed(5)}` : "";
+  return `${name.padEnd(24)} ${what.padEnd(22)} ${numbers}   ${(plain / native).toFixed(2)} × as fast${shown}\n`;
 }
-process.exit(0);

@@ -48,5 +48,9 @@ export async function stepsInTurns(workload: Sizes, clients: readonly Client[], 
       disposeTree(result.metrics);
     }
   }
+  for (const { step, state } of sides) {
+    disposeTree(state as never);
+    step.dispose();
+  }
   return sides.map(({ ms, loss }) => ({ ms, loss }));
 }

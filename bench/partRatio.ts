@@ -26,7 +26,7 @@ export interface PartRatio {
 }
 
 /** Something compiled, with its inputs. */
-interface Runnable {
+export interface Runnable {
   run(): Promise<void>;
   dispose(): void;
 }
@@ -64,7 +64,8 @@ export async function measureRatio(client: Client, sizes: Sizes, part: StepPart,
   };
 }
 
-async function timed(run: () => Promise<void>): Promise<Times> {
+/** Seconds of one run. */
+export async function timed(run: () => Promise<void>): Promise<Times> {
   const [wall, start] = [performance.now(), process.cpuUsage()];
   await run();
   const { user, system } = process.cpuUsage(start);
@@ -78,7 +79,7 @@ function lowerQuartile(times: readonly Times[]): Times {
 }
 
 /** Of the contractions as written, before any kernel takes them over. */
-function flopsOf(program: Program): number {
+export function flopsOf(program: Program): number {
   const listing: ListedOperation[] = [];
   lowerToStableHlo(program, { listing });
   return countOperations(listing).flops;
@@ -88,7 +89,8 @@ function flopsOf(program: Program): number {
 const bytesOf = ({ inputs, outputs }: Program): number =>
   [...inputs, ...outputs].reduce((sum, spec) => sum + byteLength(spec), 0);
 
-async function runnable(client: Client, { f, args, keepsState = false }: StepPart): Promise<Runnable> {
+/** A part compiled, with its arguments on the device; each run disposes of its results. */
+export async function runnable(client: Client, { f, args, keepsState = false }: StepPart): Promise<Runnable> {
   const compiled = jit(f as (...args: unknown[]) => unknown, { client, ...(keepsState && { donate: [0] }) });
   const trees = await Promise.all(args.map((tree) => putTree(tree as never, client)));
   return {

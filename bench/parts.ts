@@ -1,120 +1,114 @@
-/**
- * The parts of a training step alone, forward and backward, at the sizes of workload L8: where its time goes.
- *
- *     npm run bench:parts
- *
- * Best of several runs in process CPU time ÷ 2, which other work on the machine disturbs less than wall time.
- */
-import { vjp } from "../src/autodiff/index.ts";
-import { dot, full, type HostArray, hostArray, type Tensor } from "../src/core/index.ts";
-import { jit } from "../src/jit/index.ts";
-import {
-  type AttentionTiles,
-  causalAttention,
-  crossEntropy,
-  rmsNorm,
-  rope,
-  ropeTables,
-  swiglu,
-} from "../src/nn/index.ts";
-import { defaultClient, put } from "../src/pjrt/index.ts";
-import { ensureTunables } from "./command.ts";
+/** `npm run bench:parts`: the parts of a training step alone, forward and backward: where its time goes. */
 
-ensureTunables();
+import { parseArguments } from "../src/cli/arguments.ts";
+import { dot, type Tensor, trace } from "../src/core/index.ts";
+import type { AttentionTiles } from "../src/nn/index.ts";
+import { Client, nativeKernels } from "../src/pjrt/index.ts";
+import { countOf, ensureTunables, runBenchmark } from "./command.ts";
+import { flopsOf, runnable, timed } from "./partRatio.ts";
+import { bf16, type PartName, type StepPart, stepParts } from "./stepParts.ts";
+import { type Sizes, workloadByName } from "./workload.ts";
 
-const [M, D, F, V] = [4096, 512, 1408, 8192];
-let seed = 7;
-const draw = () => {
-  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
-  return seed / 2 ** 32 - 0.5;
-};
-const sizeOf = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);
-/** Random bfloat16 values: the upper half of float32 bits. */
-const bf16 = (...shape: number[]) => {
-  const bits = Uint16Array.from({ length: sizeOf(shape) }, () => new Uint16Array(Float32Array.of(draw()).buffer)[1]!);
-  return put(hostArray(shape, "bfloat16", bits));
-};
-const f32 = (...shape: number[]) =>
-  put(hostArray(shape, "float32", Float32Array.from({ length: sizeOf(shape) }, draw)));
-const ids = (length: number): HostArray =>
-  hostArray(
-    [length],
-    "int32",
-    Int32Array.from({ length }, (_, i) => (i * 7) % V),
-  );
+const help = `The parts of a training step alone, forward and backward, at a workload's sizes: where its time goes.
 
-async function time(
-  name: string,
-  f: (...args: never[]) => unknown,
-  args: readonly unknown[],
-  flops = 0,
-): Promise<void> {
-  const compiled = jit(f as (...args: Tensor[]) => unknown);
-  const executable = await compiled.compile(...args);
-  let best = Number.POSITIVE_INFINITY;
-  for (let i = 0; i < 12; i++) {
-    const start = process.cpuUsage();
-    const { outputs, done } = await executable.execute(args as never);
-    await done;
-    const { user, system } = process.cpuUsage(start);
-    best = Math.min(best, (user + system) / 2e6);
-    for (const output of outputs) output.dispose();
+    npm run bench:parts -- [workload=L8] [rounds=12] [--json]
+
+Products of the linear layers, the parts of the step, and attention by other numbers of rows and key heads at a time. The latter are
+what XLA runs without native kernels; the others use them where they are there (HALFBYTE_NATIVE_KERNELS=0: nowhere).
+Best of the rounds in process CPU time over cores, which other work on the machine disturbs less than wall time.
+
+Example:
+    npm run bench:parts -- workload=tiny rounds=3
+`;
+
+interface NamedPart {
+  readonly name: string;
+  readonly part: () => StepPart;
+  /** Without native kernels: they have tiles of their own. */
+  readonly plain?: true;
+}
+
+runBenchmark(async (args) => {
+  const { settings, flags } = parseArguments(args, { keys: ["workload", "rounds"] });
+  if (flags.has("help")) {
+    process.stdout.write(help);
+    return;
   }
+  const workload = workloadByName(settings.workload ?? "L8");
+  const rounds = countOf("rounds", settings.rounds ?? "12");
+  ensureTunables();
+  const json = flags.has("json");
+  const [client, plain] = [new Client(), new Client({ nativeKernels: "off" })];
+  const found = await nativeKernels(client);
+  const kernels = found.used ? `native kernels ${found.instructionSet}` : `no native kernels: ${found.reason}`;
+  if (!json) process.stdout.write(`${workload.name}, ${kernels}\n\n`);
+
+  const parts = [];
+  for (const { name, part, plain: isPlain = false } of [
+    ...products(workload),
+    ...ownParts(workload),
+    ...tiledAttention(workload),
+  ]) {
+    const { seconds, flops } = await measure(isPlain ? plain : client, part(), rounds);
+    parts.push({ name, seconds, flops, nativeKernels: found.used && !isPlain });
+    if (!json) process.stdout.write(lineOf(name, seconds, flops));
+  }
+  if (json) process.stdout.write(`${JSON.stringify({ workload: workload.name, kernels, parts })}\n`);
+  await client.destroy();
+  await plain.destroy();
+  process.exit(0);
+});
+
+async function measure(client: Client, part: StepPart, rounds: number): Promise<{ seconds: number; flops: number }> {
+  const flops = flopsOf(trace(part.f, ...(part.args as [])));
+  const compiled = await runnable(client, part);
+  await compiled.run();
+  let seconds = Number.POSITIVE_INFINITY;
+  for (let round = 0; round < rounds; round++) seconds = Math.min(seconds, (await timed(compiled.run)).cpu);
   compiled.dispose();
-  const rate = flops === 0 ? "" : `${(flops / best / 1e12).toFixed(2)} TFLOP/s`;
-  process.stdout.write(`${name.padEnd(44)} ${(best * 1000).toFixed(2).padStart(8)} ms  ${rate}\n`);
+  return { seconds, flops };
 }
 
-/** f and its pullback of the first argument. */
-const withGradient = (f: (...args: Tensor[]) => Tensor) =>
-  ((ct: Tensor, ...args: Tensor[]) => {
-    const { out, pullback } = vjp(f, ...args);
-    return { out, cotangents: pullback(ct) };
-  }) as (...args: never[]) => unknown;
+function lineOf(name: string, seconds: number, flops: number): string {
+  const rate = flops === 0 ? "" : `  ${(flops / seconds / 1e12).toFixed(2)} TFLOP/s`;
+  return `${name.padEnd(72)} ${(seconds * 1000).toFixed(2).padStart(8)} ms${rate}\n`;
+}
 
-for (const [K, N] of [
-  [512, 512],
-  [512, 1408],
-  [1408, 512],
-] as const) {
-  const [x, w, dy] = [bf16(M, K), bf16(N, K), bf16(M, N)];
-  const flops = 2 * M * K * N;
-  await time(`fprop ${K}×${N}`, (x: Tensor, w: Tensor) => dot(x, w, { contract: [[1], [1]] }), [x, w], flops);
-  const wgrad = (dy: Tensor, x: Tensor) => dot(dy, x, { contract: [[0], [0]], out: "float32" });
-  await time(`wgrad ${K}×${N}`, wgrad, [dy, x], flops);
+/** Of linear layers from K to N: forward, and the weight's gradient. */
+function products({ batch, seq, hidden, ffn }: Sizes): NamedPart[] {
+  const M = batch * seq;
+  const pairs = [
+    [hidden, hidden],
+    [hidden, ffn],
+    [ffn, hidden],
+  ] as const;
+  return pairs.flatMap(([K, N]) => {
+    const fprop = (x: Tensor, w: Tensor) => dot(x, w, { contract: [[1], [1]] });
+    const wgrad = (dy: Tensor, x: Tensor) => dot(dy, x, { contract: [[0], [0]], out: "float32" });
+    return [
+      { name: `fprop ${K}×${N}`, part: () => ({ f: fprop, args: [bf16(M, K), bf16(N, K)] }) },
+      { name: `wgrad ${K}×${N}`, part: () => ({ f: wgrad, args: [bf16(M, N), bf16(M, K)] }) },
+    ];
+  });
 }
-const tables = () => ropeTables(512, { headDim: 64, theta: 1e4 });
-const [x, gate, q, k] = [bf16(M, D), bf16(M, F), bf16(8, 512, 8, 64), bf16(8, 512, 4, 64)];
-await time(
-  "RMSNorm",
-  withGradient((x, w) => rmsNorm(x!, w!, 1e-5)),
-  [x, x, f32(D)],
-);
-await time(
-  "SwiGLU",
-  withGradient((a, b) => swiglu(a!, b!)),
-  [gate, gate, gate],
-);
-await time(
-  "rotary positions",
-  withGradient((x) => rope(x!, tables())),
-  [q, q],
-);
-for (const tiles of [
-  { rows: 64, heads: 16 },
-  { rows: 128, heads: 16 },
-  { rows: 256, heads: 16 },
-  { rows: 128, heads: 4 },
-  { rows: 128, heads: 32 },
-] satisfies AttentionTiles[]) {
-  const attend = withGradient((q, k, v) => causalAttention({ q: q!, k: k!, v: v! }, tiles));
-  await time(`attention, ${tiles.rows} rows, ${tiles.heads} key heads at a time`, attend, [q, q, k, k]);
+
+const ownParts = (w: Sizes): NamedPart[] =>
+  (Object.keys(stepParts) as PartName[])
+    .filter((name) => !name.startsWith("step"))
+    .map((name) => ({ name, part: () => stepParts[name](w) }));
+
+function tiledAttention(w: Sizes): NamedPart[] {
+  const tiles: AttentionTiles[] = [
+    { rows: 64, heads: 16 },
+    { rows: 64, heads: 64 },
+    { rows: 128, heads: 4 },
+    { rows: 128, heads: 16 },
+    { rows: 128, heads: 32 },
+    { rows: 256, heads: 16 },
+  ];
+  return tiles.map((each) => ({
+    name: `attention without native kernels, ${each.rows} rows, ${each.heads} key heads at a time`,
+    part: () => stepParts.attention(w, each),
+    plain: true,
+  }));
 }
-const loss = (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) => {
-  const sum = (hidden: Tensor, head: Tensor) => crossEntropy({ hidden, head, targets, weights }).lossSum;
-  const { out, pullback } = vjp(sum, hidden, head);
-  return { out, cotangents: pullback(full([], 1, "float32")) };
-};
-await time("loss with the head", loss, [x, f32(V, D), put(ids(M)), f32(M)], 6 * M * D * V);
-await defaultClient().destroy();
-process.exit(0);

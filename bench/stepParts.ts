@@ -2,7 +2,15 @@
 import { vjp } from "../src/autodiff/index.ts";
 import { full, type HostArray, hostArray, type Tensor, treeMap } from "../src/core/index.ts";
 import type { LlamaTree } from "../src/models/llama.ts";
-import { causalAttention, crossEntropy, rmsNorm, rope, ropeTables, swiglu } from "../src/nn/index.ts";
+import {
+  type AttentionTiles,
+  causalAttention,
+  crossEntropy,
+  rmsNorm,
+  rope,
+  ropeTables,
+  swiglu,
+} from "../src/nn/index.ts";
 import { type AdamWState, adamw, clipByGlobalNorm } from "../src/optim/index.ts";
 import { linear, recipeByName } from "../src/quant/index.ts";
 import { initialParameters } from "../src/train/state.ts";
@@ -36,9 +44,9 @@ export function randomValues(size: number): Float32Array {
   });
 }
 
-const f32 = (...shape: number[]): HostArray => hostArray(shape, "float32", randomValues(sizeOf(shape)));
+export const f32 = (...shape: number[]): HostArray => hostArray(shape, "float32", randomValues(sizeOf(shape)));
 /** The upper halves of float32 bits. */
-const bf16 = (...shape: number[]): HostArray =>
+export const bf16 = (...shape: number[]): HostArray =>
   hostArray(
     shape,
     "bfloat16",
@@ -51,9 +59,9 @@ const plain = { rematPolicy: "none", scanLayers: false, packedResiduals: false }
 export const stepParts = {
   step: (w: Sizes) => wholeStep(w, { recipe: "bf16" }),
   "step-nvfp4": (w: Sizes) => wholeStep(w, { recipe: "nvfp4", policy: "mlp_only" }),
-  attention({ batch, seq, hidden, heads, kv }: Sizes) {
+  attention({ batch, seq, hidden, heads, kv }: Sizes, tiles?: AttentionTiles) {
     const [q, k] = [bf16(batch, seq, heads, hidden / heads), bf16(batch, seq, kv, hidden / heads)];
-    return { f: withGradient((q, k, v) => causalAttention({ q: q!, k: k!, v: v! })), args: [q, q, k, k] };
+    return { f: withGradient((q, k, v) => causalAttention({ q: q!, k: k!, v: v! }, tiles)), args: [q, q, k, k] };
   },
   mlp({ batch, seq, hidden, ffn }: Sizes) {
     const precision = recipeByName("bf16").precision;

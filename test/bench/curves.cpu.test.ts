@@ -28,10 +28,16 @@ describe("bench:curves", () => {
     expect(readFileSync(join(scratch, "remat.svg"), "utf8")).toContain("full planned");
   });
 
+  it("takes the curves that have a point, where none is named", async () => {
+    const { exitCode, stdout, stderr } = await benchCurves("points=minimal", "steps=1", "--json");
+    expect(exitCode, stderr).toBe(0);
+    expect(JSON.parse(stdout).curves).toMatchObject([{ name: "remat", series: [{ points: [{ name: "minimal" }] }] }]);
+  });
+
   it("refuses a curve, a point and a recipe that are none", async () => {
     for (const [arg, message] of [
       ["curves=bach", /did you mean batch\?/],
-      ["points=511", /batch has none of these; it has 1, 2, 3/],
+      ["points=511", /there is none of these: batch has 1, 2, 3.*; seq has 128/],
       ["quantization=nvfp5", /nvfp4/],
       ["scan=yes", /must be true, false or false,true/],
     ] as const) {

@@ -30,6 +30,12 @@ describe("bench:host", () => {
 
   it("explains itself, and refuses what it does not know", async () => {
     expect((await benchHost("--help")).stdout).toContain("npm run bench:host -- workload=tiny");
+    const few = await benchHost("workload=tiny", "steps=3");
+    expect(few).toMatchObject({
+      exitCode: 2,
+      stdout: "",
+      stderr: expect.stringContaining("steps=3: must be at least 4"),
+    });
     const { exitCode, stderr } = await benchHost("workload=L9");
     expect(exitCode).toBe(2);
     expect(stderr).toMatch(/did you mean/);
