@@ -34,8 +34,9 @@ void rowLoss(const SoftmaxLoss& call, long row, float* weights) {
 
   const float weight = call.weights[row];
   const int32_t target = call.targets[row];
-  const long read = target < 0 ? 0 : target >= size ? size - 1 : target;
-  const float loss = logSumExp - logits[read] + call.zLoss * logSumExp * logSumExp;
+  // Outside there is no logit: 0, as for the plain lowering.
+  const bool isInside = target >= 0 && target < size;
+  const float loss = logSumExp - (isInside ? logits[target] : 0) + call.zLoss * logSumExp * logSumExp;
   // A masked row must not turn an infinite loss into NaN.
   call.losses[row] = weight > 0 ? loss * weight : 0;
 
@@ -47,7 +48,7 @@ void rowLoss(const SoftmaxLoss& call, long row, float* weights) {
   Element tail[lanes];
   E::store(tail, mul(mul(rest, fill(pull)), fill(weight)));
   for (long i = whole; i < size; i++) out[i] = tail[i - whole];
-  if (target >= 0 && target < size) {
+  if (isInside) {
     const float p = target < whole ? weights[target] : last[target - whole];
     E::store(tail, fill((p * pull - 1) * weight));
     out[target] = tail[0];

@@ -42,30 +42,53 @@ export function kernelFolder(cache, root) {
   return join(cache, "native", hash.digest("hex").slice(0, 24));
 }
 
-/** @param {string} cache @param {string} root */
+/** Whether the library is there, and what its record says. @param {string} cache @param {string} root */
 export function kernelsAreBuilt(cache, root) {
   const folder = kernelFolder(cache, root);
-  return existsSync(join(folder, "halfbyte.json")) && existsSync(join(folder, library));
+  try {
+    const record = JSON.parse(readFileSync(join(folder, "halfbyte.json"), "utf8"));
+    return record.library === library && record.sha256 === hashOf(join(folder, library));
+  } catch {
+    return false;
+  }
 }
 
+/** @param {string} path */
+const hashOf = (path) => createHash("sha256").update(readFileSync(path)).digest("hex");
+
+/** @typedef {{ compiler: string, version: string }} Compiler */
+
+/** @param {string} compiler @returns {[string, ...string[]]} the program and its first arguments */
+const commandOf = (compiler) => /** @type {[string, ...string[]]} */ (compiler.trim().split(/\s+/));
+
+/** @param {string} text */
+const firstLine = (text) => (text.trim().split("\n")[0] ?? "").trim();
+
 /**
- * Why the kernels can't be built here, or the compiler with the first line of its own version.
- * @returns {Promise<{ compiler: string, version: string } | { reason: string }>}
+ * Why the kernels can't be built here, or the compiler (words of a command, such as `ccache g++` in CXX) with the first line of
+ * its own version.
+ * @returns {Promise<Compiler | { reason: string }>}
  */
 export async function findCompiler() {
   if (process.platform !== "linux" || process.arch !== "x64") {
     return { reason: `they are written for Linux on x86-64, this is ${process.platform}-${process.arch}` };
   }
-  const chosen = process.env.CXX;
+  const chosen = process.env.CXX?.trim();
   const names = chosen ? [chosen] : ["c++", "g++", "clang++"];
+  /** @type {string[]} */
+  const faults = [];
   for (const compiler of names) {
+    const [program, ...args] = commandOf(compiler);
     try {
-      const { exitCode, stdout } = await runProgram(compiler, ["--version"]);
-      if (exitCode === 0) return { compiler, version: (stdout.split("\n")[0] ?? "").trim() };
-    } catch {
-      // Not there: the next one.
+      const { exitCode, stdout, stderr } = await runProgram(program, [...args, "--version"]);
+      if (exitCode === 0) return { compiler, version: firstLine(stdout) };
+      faults.push(`fails with exit code ${exitCode}${stderr.trim() && `: ${firstLine(stderr)}`}`);
+    } catch (error) {
+      const { code, message } = /** @type {NodeJS.ErrnoException} */ (error);
+      faults.push(code === "ENOENT" ? `is not there (no program ${program})` : `can't be started: ${message}`);
     }
   }
+  if (chosen) return { reason: `CXX is "${chosen}", which ${faults[0]}; name a C++ compiler, or leave it unset` };
   return { reason: `no C++ compiler (${names.join(", ")}); install one, or name it in CXX` };
 }
 
@@ -73,7 +96,7 @@ export async function findCompiler() {
  * Builds the library. Throws a `SetupError` with the compiler's own words.
  * @param {string} cache
  * @param {string} root
- * @param {{ compiler: string, version: string }} found
+ * @param {Compiler} found
  * @param {(text: string) => void} [note] told how far it is
  */
 export async function buildKernels(cache, root, { compiler, version }, note = () => {}) {
@@ -103,9 +126,7 @@ export async function buildKernels(cache, root, { compiler, version }, note = ()
       const out = join(work, "out");
       mkdirSync(out);
       await compile(compiler, ["-shared", "-pthread", "-o", join(out, library), ...objects]);
-      const sha256 = createHash("sha256")
-        .update(readFileSync(join(out, library)))
-        .digest("hex");
+      const sha256 = hashOf(join(out, library));
       writeFileSync(join(out, "halfbyte.json"), `${JSON.stringify({ library, sha256, compiler: version }, null, 2)}\n`);
       return out;
     },
@@ -114,7 +135,8 @@ export async function buildKernels(cache, root, { compiler, version }, note = ()
 
 /** @param {string} compiler @param {string[]} args */
 async function compile(compiler, args) {
-  const { exitCode, stdout, stderr } = await runProgram(compiler, args);
+  const [program, ...first] = commandOf(compiler);
+  const { exitCode, stdout, stderr } = await runProgram(program, [...first, ...args]);
   if (exitCode === 0) return;
   const words = (stderr || stdout).split("\n").find((line) => line.includes("error")) ?? `exit code ${exitCode}`;
   throw new SetupError("E_NATIVE", words.trim(), { detail: stdout + stderr });

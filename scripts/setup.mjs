@@ -28,7 +28,7 @@ runs, some of it slower). Does only what is missing.
   --help
 
 HALFBYTE_PJRT_PLUGIN=PATH   use this PJRT plugin; none is fetched
-CXX=COMPILER                the C++ compiler of the native kernels (default: c++, g++ or clang++, whichever is there)
+CXX=COMPILER                the C++ compiler of the native kernels, or "ccache g++" (default: c++, g++ or clang++, whichever is there)
 
 Example: halfbyte setup --demo
 `;

@@ -51,6 +51,8 @@ export const resumableKeys: readonly SettingKey[] = [
   "precision_switch_step",
   "precision_switch_gemms",
   "precision_switch_to",
+  // A matter of the machine, as whether kernels are there: the run says where they change.
+  "native_kernels",
   // What it must run on changes nothing of what it computes.
   "hardware",
   // Where the run lies is how it was found.

@@ -28,7 +28,7 @@ export interface CrossEntropyInputs {
   readonly hidden: Tensor;
   /** [V, D] float32 master weights. */
   readonly head: Tensor;
-  /** [M] int32; entries of weight 0 may hold anything. */
+  /** [M] int32; entries of weight 0 may hold anything. For one outside the vocabulary no logit is subtracted, nor pulled up. */
   readonly targets: Tensor;
   /** [M] float32: 1 for a token that counts, 0 for one that does not. */
   readonly weights: Tensor;

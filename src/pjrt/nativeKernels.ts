@@ -10,7 +10,7 @@ import { UserError } from "../base/errors.ts";
 import { hostArray } from "../core/hostArray.ts";
 import type { Client } from "./client.ts";
 import { addressOf, loadLibrary, type NativeLibrary, type Pointer, readString, viewAt } from "./native.ts";
-import { cacheFolder, type Plugin } from "./plugin.ts";
+import { cacheFolder, type Plugin, setUp } from "./plugin.ts";
 import { put } from "./transfers.ts";
 
 /** Worst first; the bits by which the library counts them, and programs name them. */
@@ -41,7 +41,7 @@ const answers = new WeakMap<Client, Promise<NativeKernels>>();
 
 /**
  * Whether the client's programs call native kernels; found once for each client, by running one.
- * @throws UserError where HALFBYTE_NATIVE_ISA names instructions that are not there
+ * @throws UserError where HALFBYTE_NATIVE_KERNELS has no meaning, or HALFBYTE_NATIVE_ISA names instructions that are not there
  */
 export function nativeKernels(client: Client): Promise<NativeKernels> {
   let answer = answers.get(client);
@@ -52,13 +52,25 @@ export function nativeKernels(client: Client): Promise<NativeKernels> {
   return answer;
 }
 
+/** HALFBYTE_NATIVE_KERNELS, of the same meaning as the key native_kernels. @throws UserError where it is neither */
+function wantedByEnvironment(): boolean {
+  const given = process.env.HALFBYTE_NATIVE_KERNELS;
+  if (!given || ["1", "auto", "on", "true"].includes(given)) return true;
+  if (["0", "off", "false"].includes(given)) return false;
+  throw new UserError(
+    "E_NATIVE",
+    `HALFBYTE_NATIVE_KERNELS is ${given}; it takes 0, off or false for XLA alone, and 1, auto, on or true for native kernels where they are`,
+  );
+}
+
 async function find(client: Client): Promise<NativeKernels> {
   const not = (reason: string): NativeKernels => ({ used: false, reason });
-  if (process.env.HALFBYTE_NATIVE_KERNELS === "0") return not("HALFBYTE_NATIVE_KERNELS is 0");
+  if (!wantedByEnvironment()) return not(`HALFBYTE_NATIVE_KERNELS is ${process.env.HALFBYTE_NATIVE_KERNELS}`);
   if (!client.nativeKernelsWanted) return not("native_kernels is off");
   if (client.platformName !== "cpu") return not(`the platform is ${client.platformName}`);
   const library = locateLibrary();
-  if (library === undefined) return not("they are not built: the set-up builds them where a C++ compiler is");
+  if (library === undefined) return not(`they are not built: ${setUp} (it builds them where a C++ compiler is)`);
+  if (!isWhole(library)) return not(`${library.path} is not what was built: ${setUp}, which builds it again`);
   let instructionSet: InstructionSet | undefined;
   try {
     const loaded = loadLibrary(library.path, "the native kernels");
@@ -72,6 +84,15 @@ async function find(client: Client): Promise<NativeKernels> {
   }
   const { compiler, sha256: identity } = library;
   return { used: true, instructionSet, instructions: instructionSets[instructionSet], compiler, identity };
+}
+
+/** Whether the file is what its record says: one that was cut off would end the process when it is read, another gives other bits. */
+function isWhole({ path, sha256 }: Library): boolean {
+  try {
+    return createHash("sha256").update(readFileSync(path)).digest("hex") === sha256;
+  } catch {
+    return false;
+  }
 }
 
 /** As scripts/nativeKernels.mjs names its folder: by the sources. */

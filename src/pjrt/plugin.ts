@@ -37,7 +37,8 @@ export function cacheFolder(): string {
 }
 
 /** An installed package has no scripts of its own in the project that uses it. */
-const setUp = "run `npm run setup` in a clone, `halfbyte setup` in a project that installed it";
+/** How whatever the set-up makes comes into being again. */
+export const setUp = "run `npm run setup` in a clone, `halfbyte setup` in a project that installed it";
 
 /** Where the plugin is. @throws UserError (E_PLUGIN) saying what to set or run. */
 export function locatePlugin(): PluginLocation {

@@ -25,7 +25,7 @@ import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
 import { putStartingState, putState } from "./putState.ts";
 import { type RunEvaluation, runEvaluator } from "./runEvaluator.ts";
-import { dataIdentity, doneSoFar, provenanceOf, refuseOtherData } from "./runRecord.ts";
+import { dataIdentity, doneSoFar, otherKernelsNote, provenanceOf, refuseOtherData } from "./runRecord.ts";
 import { makeSaver, type Saver } from "./saver.ts";
 import { resumedState, type TrainState } from "./state.ts";
 import { forwardOptions, stepOptions } from "./step.ts";
@@ -141,6 +141,8 @@ async function train(run: RunContext): Promise<RunOutcome> {
     peakFlopsPerSecond: peak.flopsPerSecond,
     precision: precisionLines(planAt(plan, Math.min(nextStep, plan.steps))),
   });
+  const otherKernels = resume && (await otherKernelsNote(resume.progress.provenance, client));
+  if (otherKernels !== undefined) emit({ type: "note", message: otherKernels });
   const evaluator = runEvaluator(plan, client);
   // Filled in while the step compiles, and before its first use.
   const holder = { state: undefined as unknown } as StateHolder;

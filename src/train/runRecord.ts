@@ -3,7 +3,14 @@ import { isDeepStrictEqual } from "node:util";
 import { UserError } from "../base/errors.ts";
 import type { Progress } from "../checkpoint/index.ts";
 import type { Dataset } from "../data/index.ts";
-import { type Client, nativeKernels, type OneDnn, pluginIdentity, probeOneDnn } from "../pjrt/index.ts";
+import {
+  type Client,
+  type NativeKernels,
+  nativeKernels,
+  type OneDnn,
+  pluginIdentity,
+  probeOneDnn,
+} from "../pjrt/index.ts";
 import { settingsOfSwitches, showOverride } from "../quant/index.ts";
 import type { Done } from "./loop.ts";
 import { nameOfPrecision, phasesOf } from "./phases.ts";
@@ -35,10 +42,23 @@ export function doneSoFar(plan: RunPlan, progress?: Progress): Done {
   return { step, skippedInARow, skippedSteps, overflowSteps, stepsByPrecision: counts };
 }
 
+/** Says where a run goes on with other native kernels than its checkpoint was computed with; checkpoints may not tell. */
+export async function otherKernelsNote(saved: Progress["provenance"], client: Client): Promise<string | undefined> {
+  const native = await nativeKernels(client);
+  const now = kernelsOf(native);
+  const { nativeKernels: before = now } = saved;
+  if (before === now) return undefined;
+  const why = native.used ? "" : ` (${native.reason})`;
+  return `the run goes on with other native kernels: ${before} until now, ${now} from here on${why}; results differ in rounding`;
+}
+
+/** Their instruction set and the first digits of their library's hash. */
+const kernelsOf = (native: NativeKernels): string =>
+  native.used ? `${native.instructionSet} ${native.identity.slice(0, 12)}` : "none";
+
 /** What computes the run. */
 export async function provenanceOf(plan: RunPlan, client: Client): Promise<Progress["provenance"]> {
   const { precision, model, seeds } = plan;
-  const native = await nativeKernels(client);
   const { recipe, policy, overrides, firstLayersBf16, lastLayersBf16, packedResiduals } = precision;
   return {
     recipe: recipe.name,
@@ -59,7 +79,7 @@ export async function provenanceOf(plan: RunPlan, client: Client): Promise<Progr
     platformVersion: client.platformVersion,
     plugin: pluginIdentity(client.plugin),
     oneDnn: oneDnnText(await probeOneDnn(client)),
-    nativeKernels: native.used ? `${native.instructionSet} ${native.identity.slice(0, 12)}` : "none",
+    nativeKernels: kernelsOf(await nativeKernels(client)),
   };
 }
 

@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { vjp } from "../../src/autodiff/index.ts";
-import { full, type HostArray, hostArray, type Tensor, toValues } from "../../src/core/index.ts";
+import { full, type HostArray, hostArray, interpret, type Tensor, toValues, treeLeaves } from "../../src/core/index.ts";
 import { crossEntropy, rmsNorm, swiglu } from "../../src/nn/index.ts";
 import { clipByGlobalNorm } from "../../src/optim/index.ts";
 import { difference, type FloatName, kernelClients, random, run, sameBits } from "./kernelClients.ts";
@@ -87,6 +87,18 @@ describe.skipIf(clients === undefined)("native layers give what the plain loweri
     const [sum, dHidden] = await agrees(lossOf(0), inputs, ["halfbyte_softmax_loss"], "float32");
     expect(toValues(sum!).data[0]).toBeNaN();
     expect(Number.isFinite(toValues(dHidden!).data[2 * 32])).toBe(true);
+  });
+
+  it("the loss of targets outside the vocabulary: no logit of theirs counts", async () => {
+    const [hidden, head] = lossInputs(6, 50, "float32");
+    const targets = hostArray([6], "int32", Int32Array.of(-1, 3, -100, 50, 49, 1000));
+    for (const weight of [0, 1]) {
+      const counted = hostArray([6], "float32", Float32Array.of(weight, 1, weight, weight, 1, weight));
+      const inputs = [hidden!, head!, targets, counted];
+      const [sum] = await agrees(lossOf(1e-2), inputs, ["halfbyte_softmax_loss"], "float32");
+      const [wanted] = treeLeaves<HostArray>(interpret(lossOf(1e-2) as never, ...(inputs as never[])));
+      expect(difference(sum!, wanted!)).toBeLessThan(tolerance.float32);
+    }
   });
 
   it("the loss without a row that does not count, whatever it holds", async () => {
