@@ -2,6 +2,12 @@
 import { invariant } from "../base/errors.ts";
 import { dtypeInfo, dtypes, type Spec } from "../core/index.ts";
 
+/** What an instruction reads: a value, or one of the results of one that has several. */
+export interface Operand {
+  readonly name: string;
+  readonly result?: number;
+}
+
 /** A line of a computation. */
 export interface Instruction {
   readonly name: string;
@@ -9,7 +15,7 @@ export interface Instruction {
   /** All after the opcode: operands in parentheses, then attributes. */
   readonly rest: string;
   readonly type: string;
-  readonly operands: readonly string[];
+  readonly operands: readonly Operand[];
   readonly line: string;
   /** Gives the computation's result. */
   readonly root: boolean;
@@ -59,7 +65,10 @@ function parseInstruction(line: string): Instruction | undefined {
     type,
     op,
     rest,
-    operands: [...list.matchAll(/%([\w.-]+)/g)].map((m) => m[1]!),
+    operands: [...list.matchAll(/%([\w.-]+)(?:#(\d+))?/g)].map((m) => ({
+      name: m[1]!,
+      ...(m[2] && { result: Number(m[2]) }),
+    })),
     line: line.trim().replace(/\/\*index=\d+\*\//g, ""),
     root: root !== undefined,
     scope: /op_name="([^"]*)"/.exec(rest)?.[1],

@@ -48,7 +48,10 @@ interface Surroundings {
 }
 
 function listedOperation(x: Instruction, { specs, repeats, fused, scope }: Surroundings): ListedOperation {
-  const operands = x.operands.flatMap((name) => specs.get(name) ?? []);
+  const operands = x.operands.flatMap(({ name, result }) => {
+    const all = specs.get(name) ?? [];
+    return result === undefined ? all : all.slice(result, result + 1);
+  });
   const contracted = contractedSize(x.rest, operands[0]);
   const [, target] = /custom_call_target="([^"]*)"/.exec(x.rest) ?? [];
   return {

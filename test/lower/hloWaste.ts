@@ -73,7 +73,7 @@ class Origins {
 
   /** What computed an operand. */
   of({ computation, instruction }: Value, operand: number): Value | undefined {
-    let at: Value | undefined = this.#named(computation, instruction.operands[operand]);
+    let at: Value | undefined = this.#named(computation, instruction.operands[operand]?.name);
     for (let next = at && this.#before(at); next !== undefined; next = this.#before(next)) at = next;
     return at;
   }
@@ -84,12 +84,12 @@ class Origins {
   }
 
   #before({ computation, instruction }: Value): Value | undefined {
-    if (movers.has(instruction.op)) return this.#named(computation, instruction.operands[0]);
+    if (movers.has(instruction.op)) return this.#named(computation, instruction.operands[0]?.name);
     const caller = this.#callers.get(computation);
     if (instruction.op === "parameter" && caller !== undefined)
       return this.#named(
         caller.computation,
-        caller.instruction.operands[Number(/^\((\d+)\)/.exec(instruction.rest)?.[1])],
+        caller.instruction.operands[Number(/^\((\d+)\)/.exec(instruction.rest)?.[1])]?.name,
       );
     const [called] = instruction.op === "fusion" || instruction.op === "call" ? calledBy(instruction) : [];
     const root = called && this.#text.computations.get(called)?.find((x) => x.root);
