@@ -6,6 +6,7 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { environmentSwitch } from "../base/environmentSwitch.ts";
 import { UserError } from "../base/errors.ts";
 import { hostArray } from "../core/hostArray.ts";
 import type { Client } from "./client.ts";
@@ -54,12 +55,10 @@ export function nativeKernels(client: Client): Promise<NativeKernels> {
 
 /** HALFBYTE_NATIVE_KERNELS, of the same meaning as the key native_kernels. @throws UserError where it is neither */
 function wantedByEnvironment(): boolean {
-  const given = process.env.HALFBYTE_NATIVE_KERNELS;
-  if (!given || ["1", "auto", "on", "true"].includes(given)) return true;
-  if (["0", "off", "false"].includes(given)) return false;
-  throw new UserError(
-    "E_NATIVE",
-    `HALFBYTE_NATIVE_KERNELS is ${given}; it takes 0, off or false for XLA alone, and 1, auto, on or true for native kernels where they are`,
+  const words = "0, off or false for XLA alone, and 1, auto, on or true for native kernels where they are";
+  return environmentSwitch(
+    "HALFBYTE_NATIVE_KERNELS",
+    (given) => new UserError("E_NATIVE", `HALFBYTE_NATIVE_KERNELS is ${given}; it takes ${words}`),
   );
 }
 
