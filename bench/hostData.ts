@@ -6,6 +6,7 @@ import { fileURLToPath } from "node:url";
 import {
   byteTokenizer,
   loadTokenizer,
+  memoryStream,
   openDataset,
   packDocuments,
   saveTokenizer,
@@ -100,7 +101,10 @@ async function cutting(w: Workload, tokenizer: Tokenizer, documents: readonly st
   const encoded = documents.map((text) => tokenizer.encode(text));
   const pack = () => packDocuments(encoded, tokenizer);
   const shape = { batchSize: w.batch, windowLength: w.seq };
-  const [text, synthetic] = [trainingBatches(pack(), shape, 0), syntheticBatches(w.vocab, shape, 0).train];
+  const [text, synthetic] = [
+    trainingBatches(memoryStream(pack()), shape, 0),
+    syntheticBatches(w.vocab, shape, 0).train,
+  ];
   let step = 0;
   return [
     await rate("pack documents", () => pack().tokens.length),

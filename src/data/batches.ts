@@ -4,8 +4,9 @@
  */
 import { invariant } from "../base/errors.ts";
 import { type HostArray, hostArray } from "../core/hostArray.ts";
-import { fullWindows, type PackedTokens } from "./packing.ts";
 import { permutation } from "./permutation.ts";
+import { streamWindows } from "./streamWindows.ts";
+import type { TokenStream } from "./tokenStream.ts";
 
 /** Tokens of a step and what they are to predict, on the host. */
 export interface Batch {
@@ -57,28 +58,34 @@ export function stepShape({ batchSize, windowLength, microBatches = 1 }: BatchSh
   return { batchSize: batchSize * microBatches, windowLength };
 }
 
+/** What an epoch is made of: sequences of T targets, each of which is written into a row of a batch by its number. */
+export interface Sequences {
+  readonly count: number;
+  /** Whether some targets do not count, so that batches have a mask. */
+  readonly masked: boolean;
+  /** Writes sequence `index` (0 .. count-1) into row `row`, of which nothing was written yet. */
+  write(index: number, batch: BatchRows, row: number): void;
+}
+
 /** Training batches over the full windows of a stream; fewer than T tokens at its end are left out. */
-export function trainingBatches(packed: PackedTokens, cut: BatchShape, seed: number): TrainingBatches {
+export function trainingBatches(stream: TokenStream, cut: BatchShape, seed: number): TrainingBatches {
   const shape = stepShape(cut);
-  const { batchSize, windowLength } = shape;
-  const windows = fullWindows(packed.tokens.length, windowLength);
-  invariant(windows > 0, "training batches of a stream shorter than a window");
+  const { batchSize } = shape;
+  const windows = streamWindows(stream, shape.windowLength);
+  invariant(windows.count > 0, "training batches of a stream shorter than a window");
   let cached = { epoch: -1, windowAt: (position: number) => position };
   const windowAt = (position: number): number => {
-    const epoch = Math.floor(position / windows);
-    if (cached.epoch !== epoch) cached = { epoch, windowAt: permutation(windows, seed, epoch) };
-    return cached.windowAt(position % windows);
+    const epoch = Math.floor(position / windows.count);
+    if (cached.epoch !== epoch) cached = { epoch, windowAt: permutation(windows.count, seed, epoch) };
+    return cached.windowAt(position % windows.count);
   };
   return {
-    windows,
-    epochAt: (step) => (step * batchSize) / windows,
+    windows: windows.count,
+    epochAt: (step) => (step * batchSize) / windows.count,
     batchAt(step) {
       invariant(Number.isInteger(step) && step >= 1, `training steps count from 1; got ${step}`);
-      const batch = emptyBatch(shape);
-      for (let row = 0; row < batchSize; row++) {
-        const window = windowAt((step - 1) * batchSize + row);
-        fillRow(batch, row * windowLength, packed, window * windowLength, windowLength);
-      }
+      const batch = emptyBatch(shape, windows.masked);
+      for (let row = 0; row < batchSize; row++) windows.write(windowAt((step - 1) * batchSize + row), batch, row);
       return finishBatch(batch, shape);
     },
   };
@@ -86,61 +93,60 @@ export function trainingBatches(packed: PackedTokens, cut: BatchShape, seed: num
 
 /** Validation batches over every token of a stream. @param bytesOfToken bytes of text by token id. */
 export function validationBatches(
-  packed: PackedTokens,
+  stream: TokenStream,
   shape: BatchShape,
   bytesOfToken: ArrayLike<number>,
 ): ValidationBatches {
   const { batchSize, windowLength } = shape;
-  const targets = packed.tokens.length - 1;
-  const windows = Math.ceil(targets / windowLength);
-  const batches = Math.ceil(windows / batchSize);
+  const sequences = streamWindows(stream, windowLength, "padded");
+  const batches = Math.ceil(sequences.count / batchSize);
   return {
-    windows,
+    windows: sequences.count,
     batches,
     batchAt(index) {
       invariant(Number.isInteger(index) && index >= 0 && index < batches, `validation batch ${index} of ${batches}`);
-      const batch = emptyBatch(shape);
-      const mask = new Float32Array(batchSize * windowLength);
-      let validTokens = 0;
+      const rows = emptyBatch(shape, true);
+      const first = index * batchSize;
+      const count = Math.min(batchSize, sequences.count - first);
+      for (let row = 0; row < count; row++) sequences.write(first + row, rows, row);
+      const batch = finishBatch(rows, shape);
       let targetBytes = 0;
-      for (let row = 0; row < batchSize; row++) {
-        const start = (index * batchSize + row) * windowLength;
-        const count = Math.max(0, Math.min(windowLength, targets - start));
-        fillRow(batch, row * windowLength, packed, start, count);
-        mask.fill(1, row * windowLength, row * windowLength + count);
-        validTokens += count;
-        for (let i = start + 1; i <= start + count; i++) targetBytes += bytesOfToken[packed.tokens[i]!]!;
+      for (let i = 0; i < rows.targets.length; i++) {
+        if (rows.mask![i] === 1) targetBytes += bytesOfToken[rows.targets[i]!]!;
       }
-      return {
-        ...finishBatch(batch, shape),
-        mask: hostArray([batchSize, windowLength], "float32", mask),
-        validTokens,
-        targetBytes,
-      };
+      return { ...batch, mask: batch.mask!, targetBytes };
     },
   };
 }
 
-export interface BatchData {
+/** The rows of a batch while they are written; zeros at first. */
+export interface BatchRows {
+  /** T */
+  readonly windowLength: number;
   readonly tokens: Int32Array;
   readonly targets: Int32Array;
+  /** 1 where a target counts. Absent: all do. */
+  readonly mask?: Float32Array;
 }
 
-export function emptyBatch({ batchSize, windowLength }: BatchShape): BatchData {
-  return { tokens: new Int32Array(batchSize * windowLength), targets: new Int32Array(batchSize * windowLength) };
-}
-
-/** `count` tokens from `start`, and those one further on as targets, to the row at `offset`. */
-function fillRow(batch: BatchData, offset: number, packed: PackedTokens, start: number, count: number): void {
-  batch.tokens.set(packed.tokens.subarray(start, start + count), offset);
-  batch.targets.set(packed.tokens.subarray(start + 1, start + 1 + count), offset);
-}
-
-/** A batch of which every target counts. */
-export function finishBatch({ tokens, targets }: BatchData, { batchSize, windowLength }: BatchShape): Batch {
+/** @param masked whether targets count only where a sequence says so */
+export function emptyBatch({ batchSize, windowLength }: BatchShape, masked = false): BatchRows {
+  const size = batchSize * windowLength;
   return {
-    tokens: hostArray([batchSize, windowLength], "int32", tokens),
-    targets: hostArray([batchSize, windowLength], "int32", targets),
-    validTokens: batchSize * windowLength,
+    windowLength,
+    tokens: new Int32Array(size),
+    targets: new Int32Array(size),
+    ...(masked && { mask: new Float32Array(size) }),
+  };
+}
+
+/** The batch of rows that are written. */
+export function finishBatch({ tokens, targets, mask }: BatchRows, { batchSize, windowLength }: BatchShape): Batch {
+  const shape = [batchSize, windowLength];
+  return {
+    tokens: hostArray(shape, "int32", tokens),
+    targets: hostArray(shape, "int32", targets),
+    ...(mask && { mask: hostArray(shape, "float32", mask) }),
+    validTokens: mask ? mask.reduce((sum, weight) => sum + weight, 0) : batchSize * windowLength,
   };
 }

@@ -9,6 +9,7 @@ import { syntheticBatches } from "./synthetic.ts";
 import { listTextFiles, refuseSharedFiles, type TextFile } from "./textFiles.ts";
 import { type Tokenizer, textBytes } from "./tokenizer.ts";
 import { loadTokenizer } from "./tokenizerFiles.ts";
+import { memoryStream, type TokenStream } from "./tokenStream.ts";
 
 /** The data group of a resolved configuration. */
 export interface DatasetSettings {
@@ -79,23 +80,24 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
   if (fraction > 0 && validation === undefined && train.tokens.length > 0) {
     ({ train, validation } = holdOutTail(train, fraction, tokenizer));
   }
+  const [training, heldOut] = [memoryStream(train), validation && memoryStream(validation)];
 
   const { maxTargetLength } = settings;
   const shorter = `a window of max_target_length=${maxTargetLength} takes ${maxTargetLength + 1}. Add text, or set max_target_length to ${Math.max(1, train.tokens.length - 1)} or less`;
-  requireTokens("training", train, maxTargetLength + 1, shorter);
+  requireTokens("training", training, maxTargetLength + 1, shorter);
   const more =
     fraction > 0
       ? `one to start from and one to predict. Raise validation_fraction=${fraction}, or add text`
       : "one to start from and one to predict. Add text to eval_dataset_path";
   // An end token alone is no text.
-  if (validation !== undefined) requireTokens("validation", validation, 2, more);
+  if (heldOut !== undefined) requireTokens("validation", heldOut, 2, more);
 
   return {
-    train: trainingBatches(train, shape, options.shuffleSeed),
-    ...(validation && { validation: validationBatches(validation, shape, textBytes(tokenizer)) }),
+    train: trainingBatches(training, shape, options.shuffleSeed),
+    ...(heldOut && { validation: validationBatches(heldOut, shape, textBytes(tokenizer)) }),
     tokenizer,
     trainHash: createHash("sha256").update(train.tokens).digest("hex"),
-    size: { train: sizeOf(train), ...(validation && { validation: sizeOf(validation) }), bytes },
+    size: { train: sizeOf(training), ...(heldOut && { validation: sizeOf(heldOut) }), bytes },
   };
 }
 
@@ -136,6 +138,4 @@ export function requireVocab(tokenizer: Tokenizer, vocabSize: number): void {
   );
 }
 
-function sizeOf(packed: PackedTokens): SplitSize {
-  return { documents: packed.documentEnds.length, tokens: packed.tokens.length };
-}
+const sizeOf = ({ documents, length }: TokenStream): SplitSize => ({ documents, tokens: length });

@@ -5,7 +5,9 @@
  */
 export {
   type Batch,
+  type BatchRows,
   type BatchShape,
+  type Sequences,
   type TrainingBatches,
   trainingBatches,
   type ValidationBatch,
@@ -24,12 +26,14 @@ export {
   type SplitSize,
   splitFiles,
 } from "./dataset.ts";
-export { type PackedTokens, packDocuments, type TokenArray } from "./packing.ts";
+export { type PackedTokens, packDocuments } from "./packing.ts";
 export { permutation } from "./permutation.ts";
 export { readTextParts, type TextPart } from "./readText.ts";
 export { type Split, splitDocuments } from "./split.ts";
+export { streamWindows } from "./streamWindows.ts";
 export { syntheticBatches, syntheticEntropy } from "./synthetic.ts";
 export { listTextFiles, type TextFile } from "./textFiles.ts";
 export { type DecodeOptions, type EncodeOptions, streamDecoder, type Tokenizer, textBytes } from "./tokenizer.ts";
 export { copyTokenizer, loadTokenizer, saveTokenizer } from "./tokenizerFiles.ts";
 export { parseTokenizerJson, toTokenizerJson } from "./tokenizerJson.ts";
+export { memoryStream, type TokenArray, type TokenStream } from "./tokenStream.ts";

@@ -5,9 +5,7 @@
  */
 import { UserError } from "../base/errors.ts";
 import type { Tokenizer } from "./tokenizer.ts";
-
-/** Token ids in the narrowest array that holds the vocabulary. */
-export type TokenArray = Uint16Array | Uint32Array;
+import type { TokenArray, TokenStream } from "./tokenStream.ts";
 
 export interface PackedTokens {
   readonly tokens: TokenArray;
@@ -83,13 +81,13 @@ export function fullWindows(tokens: number, windowLength: number): number {
 /** @throws UserError naming the split, what it has and what it needs. */
 export function requireTokens(
   split: "training" | "validation",
-  packed: PackedTokens,
+  { length, documents }: Pick<TokenStream, "length" | "documents">,
   needed: number,
   fix: string,
 ): void {
-  if (packed.tokens.length >= needed) return;
+  if (length >= needed) return;
   throw new UserError(
     "E_TOO_FEW_TOKENS",
-    `the ${split} split has ${packed.tokens.length} tokens in ${packed.documentEnds.length} document(s), but ${needed} are needed: ${fix}`,
+    `the ${split} split has ${length} tokens in ${documents} document(s), but ${needed} are needed: ${fix}`,
   );
 }

@@ -58,12 +58,12 @@ export type RunEvent =
   | ({ readonly type: "eval" } & EvalRecord)
   /** What quantization does to the tensors of a step. */
   | ({ readonly type: "numerics" } & NumericsRecord)
-  /** A step that changed nothing because something in it was not finite. */
+  /** A step that changed nothing because something in it was not finite, or its batch had nothing to predict. */
   | {
       readonly type: "skip";
       readonly step: number;
-      /** "overflow": of float16 at its loss scale, which falls; such steps don't count in `skippedInARow`. */
-      readonly reason: "not finite" | "overflow";
+      /** "overflow": of float16 at its loss scale, which falls. Only steps that are "not finite" count in `skippedInARow`. */
+      readonly reason: "not finite" | "overflow" | "no targets";
       readonly skippedInARow: number;
       /** Names of what was not finite. */
       readonly tensors: readonly string[];

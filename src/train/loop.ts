@@ -91,10 +91,17 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
       clock.pause();
     }
     clock.start();
-    const launched = await launchStep(step, running, input);
-    stop.holdOff();
-    await finishRunning();
-    running = launched;
+    const batch = await trace.during("data", step, () => input.data.train.batchAt(step));
+    if (batch.validTokens > 0) {
+      const launched = await launchStep(step, batch, running, input);
+      stop.holdOff();
+      await finishRunning();
+      running = launched;
+    } else {
+      await finishRunning();
+      done = counted(skipEmpty(step, done, input), plan);
+      clock.pause();
+    }
     saver?.afterStep(holder.state, done);
 
     // Saved first: whatever happens to the validation, the step is not lost.
@@ -143,10 +150,10 @@ interface RunningStep {
 
 async function launchStep(
   step: number,
+  batch: Batch,
   before: RunningStep | undefined,
-  { plan, data, holder, trace, step: { compiled } }: LoopInput,
+  { plan, holder, trace, step: { compiled } }: LoopInput,
 ): Promise<RunningStep> {
-  const batch = await trace.during("data", step, () => data.train.batchAt(step));
   const { state, metrics } = await trace.during("dispatch", step, () =>
     compiled(holder.state, stepBatch(batch), stepScalars(plan, step)),
   );
@@ -159,6 +166,13 @@ async function launchStep(
   // A failure is told where the step is finished.
   result.catch(() => {});
   return { step, batch, metrics, result };
+}
+
+/** A step whose batch has nothing to predict, as of prompts that fill their sequences, changes nothing. */
+function skipEmpty(step: number, before: Done, { emit }: LoopInput): Done {
+  const message = `step ${step} is skipped: no token of its batch is to be predicted`;
+  emit({ type: "skip", step, reason: "no targets", skippedInARow: before.skippedInARow, tensors: [], message });
+  return { ...before, step, skippedSteps: before.skippedSteps + 1 };
 }
 
 /** Waits for a step's numbers and tells them. */

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type BatchShape, trainingBatches, validationBatches } from "../../src/data/batches.ts";
 import { fullWindows, holdOutTail, packDocuments } from "../../src/data/packing.ts";
+import { memoryStream } from "../../src/data/tokenStream.ts";
 
 const tokenizer = { vocabSize: 1000, eosId: 999 };
 const documents = fc.array(fc.array(fc.integer({ min: 0, max: 998 }), { maxLength: 30 }), {
@@ -66,7 +67,7 @@ describe("training batches", () => {
     fc.assert(
       fc.property(shapes, fc.integer({ min: 10, max: 200 }), fc.nat(), (shape, count, seed) => {
         const packed = stream(count);
-        const batches = trainingBatches(packed, shape, seed);
+        const batches = trainingBatches(memoryStream(packed), shape, seed);
         const { batchSize, windowLength } = shape;
         // Whole epochs only, so that each is seen in full: batchSize epochs are a whole number of batches.
         const targets: number[] = [];
@@ -87,7 +88,7 @@ describe("training batches", () => {
 
   it("visit every window once in each epoch, in different orders", () => {
     const shape: BatchShape = { batchSize: 1, windowLength: 4 };
-    const batches = trainingBatches(stream(41), shape, 5);
+    const batches = trainingBatches(memoryStream(stream(41)), shape, 5);
     expect(batches.windows).toBe(10);
     const epoch = (e: number) =>
       Array.from({ length: 10 }, (_, i) => Number(batches.batchAt(e * 10 + i + 1).tokens.data[0]));
@@ -101,7 +102,7 @@ describe("training batches", () => {
   it("are the same for a step whatever was asked before, and others for another seed", () => {
     const shape: BatchShape = { batchSize: 3, windowLength: 8 };
     const data = (seed: number, order: number[]) => {
-      const batches = trainingBatches(stream(500), shape, seed);
+      const batches = trainingBatches(memoryStream(stream(500)), shape, seed);
       return new Map(order.map((step) => [step, [...batches.batchAt(step).tokens.data].map(Number)]));
     };
     const forwards = data(1, [1, 2, 3, 40, 41]);
@@ -111,11 +112,36 @@ describe("training batches", () => {
   });
 
   it("count steps from 1", () => {
-    expect(() => trainingBatches(stream(50), { batchSize: 1, windowLength: 4 }, 0).batchAt(0)).toThrow("from 1");
+    expect(() => trainingBatches(memoryStream(stream(50)), { batchSize: 1, windowLength: 4 }, 0).batchAt(0)).toThrow(
+      "from 1",
+    );
+  });
+
+  it("count the targets that the stream says, each the mask of the token that is predicted", () => {
+    const packed = packDocuments(
+      [
+        [1, 2, 3, 4],
+        [5, 6],
+      ],
+      tokenizer,
+    ); // 1 2 3 4 end 5 6 end
+    const masked = memoryStream(packed, Uint8Array.of(0, 0, 1, 1, 1, 0, 1, 1));
+    const batches = trainingBatches(masked, { batchSize: 1, windowLength: 3 }, 0);
+    const counted = [1, 2].map((step) => {
+      const batch = batches.batchAt(step);
+      return { valid: batch.validTokens, targets: pairsOf(batch).map(({ target }) => target) };
+    });
+    expect(counted.sort((a, b) => a.targets[0]! - b.targets[0]!)).toEqual([
+      { valid: 2, targets: [3, 4] },
+      { valid: 2, targets: [999, 6] },
+    ]);
+    const { batchAt } = validationBatches(masked, { batchSize: 2, windowLength: 5 }, new Int32Array(1000).fill(2));
+    expect(pairsOf(batchAt(0)).map(({ target }) => target)).toEqual([3, 4, 999, 6, 999]);
+    expect(batchAt(0)).toMatchObject({ validTokens: 5, targetBytes: 10 });
   });
 
   it("have int32 arrays of [batch, window]", () => {
-    const batch = trainingBatches(stream(50), { batchSize: 2, windowLength: 4 }, 0).batchAt(1);
+    const batch = trainingBatches(memoryStream(stream(50)), { batchSize: 2, windowLength: 4 }, 0).batchAt(1);
     expect(batch.tokens).toMatchObject({ shape: [2, 4], dtype: "int32" });
     expect(batch.targets).toMatchObject({ shape: [2, 4], dtype: "int32" });
     expect(batch.mask).toBeUndefined();
@@ -130,7 +156,7 @@ describe("validation batches", () => {
         const packed = packDocuments(docs, tokenizer);
         if (packed.tokens.length < 2) return;
         const bytesOfToken = Int32Array.from({ length: 1000 }, (_, id) => (id === 999 ? 0 : (id % 5) + 1));
-        const validation = validationBatches(packed, shape, bytesOfToken);
+        const validation = validationBatches(memoryStream(packed), shape, bytesOfToken);
         const all = Array.from({ length: validation.batches }, (_, i) => validation.batchAt(i));
         const targets = all.flatMap((batch) => pairsOf(batch).map(({ target }) => target));
         const tokens = all.flatMap((batch) => pairsOf(batch).map(({ token }) => token));

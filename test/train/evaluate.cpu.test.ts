@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { ValidationBatch, ValidationBatches } from "../../src/data/index.ts";
-import { validationBatches } from "../../src/data/index.ts";
+import { memoryStream, validationBatches } from "../../src/data/index.ts";
 import { disposeTree, putTree } from "../../src/jit/index.ts";
 import type { LlamaTree } from "../../src/models/llama.ts";
 import type { DeviceArray } from "../../src/pjrt/index.ts";
@@ -19,7 +19,11 @@ describe("validation", () => {
     // 90 targets in windows of 32: the last batch has two windows less and the last window is short.
     const tokens = Uint16Array.from({ length: 91 }, (_, i) => (i * i * 7 + 3 * i) % 64);
     const bytesOfToken = new Int32Array(64).fill(3);
-    const batches = validationBatches({ tokens, documentEnds: [91] }, { batchSize: 2, windowLength: 32 }, bytesOfToken);
+    const batches = validationBatches(
+      memoryStream({ tokens, documentEnds: [91] }),
+      { batchSize: 2, windowLength: 32 },
+      bytesOfToken,
+    );
     expect(batches.batches).toBe(2);
     const [first, last] = [batches.batchAt(0), batches.batchAt(1)];
     expect([first.validTokens, last.validTokens]).toEqual([64, 26]);

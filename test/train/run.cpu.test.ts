@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { checkpointPath, listCheckpoints, loadCheckpoint } from "../../src/checkpoint/index.ts";
 import { hostArray } from "../../src/core/index.ts";
+import type { Batch } from "../../src/data/index.ts";
 import { type RunEvent, readEvents } from "../../src/metrics/index.ts";
 import { learningRate } from "../../src/optim/index.ts";
 import { defaultClient } from "../../src/pjrt/index.ts";
@@ -105,6 +106,33 @@ describe("a run", () => {
     expect(end.progress).toMatchObject({ step: 10, skippedSteps: 1, skippedInARow: 0 });
     // The bias correction of step 6 is that of the fifth update.
     expect(Number(end.optimizer.count.data[0])).toBe(9);
+  });
+
+  it("B12: a batch of prompts only is skipped with a count, changes nothing, and gives no NaN", async () => {
+    const events: RunEvent[] = [];
+    const input = tinyRun(temporaryFolder(), tinyPlan({ steps: 5, checkpoints: { period: 1 } }), events);
+    const batchAt = (step: number): Batch => {
+      const batch = input.data.train.batchAt(step);
+      const weights = new Float32Array(batch.validTokens).fill(1, step === 3 || step === 5 ? batch.validTokens : 4);
+      const validTokens = weights.reduce((sum, weight) => sum + weight, 0);
+      return { ...batch, validTokens, mask: hostArray(batch.tokens.shape, "float32", weights) };
+    };
+    await runTraining({ ...input, data: { ...input.data, train: { ...input.data.train, batchAt } } });
+    expect(ofType(events, "skip")).toMatchObject([
+      { step: 3, reason: "no targets", skippedInARow: 0 },
+      { step: 5, reason: "no targets" },
+    ]);
+    expect(ofType(events, "step").map(({ step, validTokens }) => [step, validTokens])).toEqual([
+      [1, 124],
+      [2, 124],
+      [4, 124],
+    ]);
+    for (const { loss } of [...ofType(events, "step"), ...ofType(events, "eval")]) expect(loss).toBeGreaterThan(0);
+    const run = input.folder.path;
+    expect(stateHashes(run, 3)).toEqual(stateHashes(run, 2));
+    expect(stateHashes(run, 4)).not.toEqual(stateHashes(run, 3));
+    const end = await loadCheckpoint(checkpointPath(input.folder.checkpoints, 5), input.plan.model);
+    expect(end.progress).toMatchObject({ step: 5, skippedSteps: 2, skippedInARow: 0 });
   });
 
   it("ends when asked to, after the step it is in, and goes on from there to the same bits", async () => {
