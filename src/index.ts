@@ -120,6 +120,15 @@ export type { DrawStream, Word } from "./core/random.ts";
 export type { Scope } from "./core/scope.ts";
 export type { BatchShape, TrainingBatches, ValidationBatch, ValidationBatches } from "./data/batches.ts";
 export { type Batch, syntheticBatches } from "./data/index.ts";
+export {
+  type GgufFile,
+  type GgufHeader,
+  type GgufNumbers,
+  type GgufTensor,
+  type GgufTensorType,
+  type GgufValue,
+  openGguf,
+} from "./gguf/index.ts";
 export type { CacheLimit } from "./jit/cacheLimit.ts";
 export {
   type Argument,

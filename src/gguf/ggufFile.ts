@@ -1,0 +1,110 @@
+/** GGUF files, opened lazily: the head, then tensors or parts of them by position, so files of any size work. */
+import { type FileHandle, open } from "node:fs/promises";
+import { UserError } from "../base/errors.ts";
+import { nearest } from "../base/nearest.ts";
+import { dtypeInfo } from "../core/dtype.ts";
+import { type HostArray, hostArray, sizeOf } from "../core/index.ts";
+import { type GgufHeader, type GgufTensor, maxHeadBytes, parseGgufHeader } from "./header.ts";
+import { MoreBytes } from "./metadata.ts";
+
+/** An open file. `close()` it; it holds a file descriptor. */
+export interface GgufFile extends GgufHeader {
+  readonly path: string;
+  /** A whole tensor: F32, F16 and BF16 as they are, blocks decoded to float32. @throws UserError where there is none */
+  read(name: string): Promise<HostArray>;
+  /** Values `begin` … `begin + count` in row-major order, both multiples of the type's block, as [count]. @throws UserError */
+  readPart(name: string, begin: number, count: number): Promise<HostArray>;
+  close(): Promise<void>;
+}
+
+/** Bytes of the first try at the head; tries grow from there. */
+const firstBytes = 1 << 20;
+
+/** Bytes of one system call. */
+const chunkBytes = 16 * 1024 * 1024;
+
+/**
+ * Opens a GGUF file (version 2 or 3, little-endian) and checks its whole head.
+ * @throws UserError (E_GGUF) where the file is missing, cut off or malformed, or has tensors of a type that is not read
+ */
+export async function openGguf(path: string): Promise<GgufFile> {
+  const file = await open(path, "r").catch((error: NodeJS.ErrnoException) =>
+    fail(path, error.code === "ENOENT" ? "no such file" : `cannot be opened (${error.code})`),
+  );
+  try {
+    const header = await readHeader(file, path);
+    const readPart = async (name: string, begin: number, count: number): Promise<HostArray> => {
+      const tensor = header.tensors.get(name) ?? refuseName(path, name, header);
+      return decodePart(await bytesOf(file, path, tensor, begin, count), tensor, count);
+    };
+    return {
+      path,
+      ...header,
+      readPart,
+      read: async (name) => {
+        const { shape } = header.tensors.get(name) ?? refuseName(path, name, header);
+        const { dtype, data } = await readPart(name, 0, sizeOf(shape));
+        return hostArray(shape, dtype, data);
+      },
+      close: () => file.close(),
+    };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+function fail(path: string, message: string): never {
+  throw new UserError("E_GGUF", `${path}: ${message}`);
+}
+
+function refuseName(path: string, name: string, { tensors }: GgufHeader): never {
+  const near = nearest(name, tensors.keys());
+  return fail(path, `no tensor "${name}" among ${tensors.size}${near ? `. Did you mean "${near}"?` : ""}`);
+}
+
+async function readHeader(file: FileHandle, path: string): Promise<GgufHeader> {
+  const stat = await file.stat();
+  if (!stat.isFile()) fail(path, "it is no file");
+  const most = Math.min(stat.size, maxHeadBytes);
+  for (let length = Math.min(firstBytes, most); ; length = Math.min(length * 4, most)) {
+    const bytes = new Uint8Array(length);
+    await readFully(file, path, bytes, 0);
+    try {
+      return parseGgufHeader(bytes, stat.size);
+    } catch (error) {
+      if (error instanceof UserError) fail(path, error.message);
+      if (!(error instanceof MoreBytes)) throw error;
+      if (length === most) fail(path, `its head takes more than ${most} bytes`);
+    }
+  }
+}
+
+async function readFully(file: FileHandle, path: string, target: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < target.length; ) {
+    const length = Math.min(chunkBytes, target.length - done);
+    const { bytesRead } = await file.read(target, done, length, position + done);
+    if (bytesRead === 0) fail(path, `cut off: no byte ${position + done}`);
+    done += bytesRead;
+  }
+}
+
+async function bytesOf(file: FileHandle, path: string, tensor: GgufTensor, begin: number, count: number) {
+  const { blockValues, blockBytes, name } = tensor.type;
+  if (begin % blockValues !== 0 || count % blockValues !== 0 || begin < 0 || begin + count > sizeOf(tensor.shape)) {
+    fail(path, `values ${begin} to ${begin + count} of [${tensor.shape}] are no blocks of ${name}`);
+  }
+  const bytes = new Uint8Array((count / blockValues) * blockBytes);
+  await readFully(file, path, bytes, tensor.begin + (begin / blockValues) * blockBytes);
+  return bytes;
+}
+
+function decodePart(bytes: Uint8Array, { type }: GgufTensor, count: number): HostArray {
+  const { decodeBlock, blockBytes, blockValues, dtype } = type;
+  if (decodeBlock === undefined) return hostArray([count], dtype, new (dtypeInfo(dtype).array)(bytes.buffer));
+  const values = new Float32Array(count);
+  for (let block = 0; block * blockValues < count; block++) {
+    decodeBlock(bytes, block * blockBytes, values, block * blockValues);
+  }
+  return hostArray([count], dtype, values);
+}
