@@ -1,5 +1,5 @@
 /** Weights to begin a run with: from a checkpoint of another run, or from a Hugging Face folder. */
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import type { HostArray, Spec } from "../core/index.ts";
@@ -76,7 +76,9 @@ export async function loadParameters(path: string, config: LlamaConfig): Promise
 }
 
 async function fromCheckpoint(path: string, config: LlamaConfig): Promise<StartingParameters> {
-  requireSizes(path, { ...(await sizesOfTensors(path)), ...settingsOfRun(join(path, "..", "..")) }, config);
+  // Beyond a link, as `best` of a run's folder is.
+  const run = join(realpathSync(path), "..", "..");
+  requireSizes(path, { ...(await sizesOfTensors(path)), ...settingsOfRun(run) }, config);
   return { params: await loadCheckpointParameters(path, config), from: path };
 }
 

@@ -1,4 +1,4 @@
-/** Where a run keeps its things: BASE/RUN/{config.json, events.jsonl, tokenizer/, checkpoints/}. */
+/** Where a run keeps its things: BASE/RUN/{config.json, events.jsonl, tokenizer/, checkpoints/, best.json, best}. */
 import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { HalfbyteError, UserError } from "../base/errors.ts";
@@ -11,6 +11,9 @@ export interface RunFolder {
   readonly events: string;
   readonly tokenizer: string;
   readonly checkpoints: string;
+  /** Which checkpoint has the lowest validation loss, and a link to it. */
+  readonly bestRecord: string;
+  readonly best: string;
   /** Where the host's time goes in some steps, where asked for. */
   readonly trace: string;
 }
@@ -23,6 +26,8 @@ export function runFolder(base: string, run: string): RunFolder {
     events: join(path, "events.jsonl"),
     tokenizer: join(path, "tokenizer"),
     checkpoints: join(path, "checkpoints"),
+    bestRecord: join(path, "best.json"),
+    best: join(path, "best"),
     trace: join(path, "trace.json"),
   };
 }

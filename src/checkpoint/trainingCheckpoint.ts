@@ -4,7 +4,6 @@
  * saved, and what is damaged never loaded.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
-import { rm } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
 import { HalfbyteError, UserError } from "../base/errors.ts";
@@ -13,9 +12,10 @@ import { checkHfTensors, hfNames, llamaFromHf, llamaToHf } from "../models/hfMap
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
 import type { DelayedScalingState } from "../quant/index.ts";
+import { expendableSteps, type Retention } from "./retention.ts";
 import { notWritable } from "./runFolder.ts";
 import { type LazyArray, openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
-import { faultOf, looksWhole, removeLeftovers, writeJson, writeWholeFolder } from "./wholeFolder.ts";
+import { faultOf, looksWhole, removeFolder, removeLeftovers, writeJson, writeWholeFolder } from "./wholeFolder.ts";
 
 /** The arrays of a checkpoint: float32 parameters and moments, and the number of updates (int32 scalar). */
 export interface CheckpointArrays<Leaf> {
@@ -119,14 +119,14 @@ export async function newestCheckpoint(
 }
 
 /**
- * Saves a checkpoint, on disk when this resolves, and deletes older ones beyond `keep`. Device arrays are fetched one or
+ * Saves a checkpoint, on disk when this resolves, and deletes the older ones that `retention` lets go. Device arrays are fetched one or
  * two at a time. @throws HalfbyteError where a value is not finite or the disk refuses; earlier checkpoints stay as they were
  */
 export async function saveCheckpoint(
   checkpoints: string,
   arrays: CheckpointArrays<DeviceArray | HostArray>,
   progress: Progress,
-  keep?: number,
+  retention: Retention = {},
 ): Promise<CheckpointPlace> {
   const path = checkpointPath(checkpoints, progress.step);
   const { params, optimizer, lossScale, delayedScaling } = arrays;
@@ -156,7 +156,7 @@ export async function saveCheckpoint(
         "state.json": await writeJson(join(folder, "state.json"), { format: 1, ...progress }),
       };
     });
-    await deleteOlder(checkpoints, keep);
+    await deleteOlder(checkpoints, retention);
   } catch (error) {
     throw notWritable(path, error);
   }
@@ -169,11 +169,12 @@ async function bothDone<T>(one: Promise<T>, other: Promise<T>): Promise<[T, T]> 
   return [await one, await other];
 }
 
-/** Keeps the `keep` newest whole ones; damaged ones are no checkpoints and nothing that may be deleted unasked. */
-async function deleteOlder(checkpoints: string, keep: number | undefined): Promise<void> {
-  if (keep === undefined) return;
+/** Only whole ones count: damaged ones are no checkpoints and nothing that may be deleted unasked. */
+async function deleteOlder(checkpoints: string, retention: Retention): Promise<void> {
+  if (retention.last === undefined) return;
   const whole = listCheckpoints(checkpoints).filter(({ path }) => looksWhole(path));
-  for (const { path } of whole.slice(0, -keep)) await rm(path, { recursive: true, force: true });
+  const steps = whole.map(({ step }) => step);
+  for (const step of expendableSteps(steps, retention)) await removeFolder(checkpointPath(checkpoints, step));
 }
 
 /** The arrays of an object under their names in the file. */

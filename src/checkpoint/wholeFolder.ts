@@ -20,7 +20,9 @@ const manifestSchema = z.object({
 
 export type FileRecord = z.infer<typeof manifestSchema>["files"][string];
 
-const temporaryName = (folder: string) => join(dirname(folder), `.${basename(folder)}.tmp-${process.pid}`);
+/** A name beside a folder that tells whose work it is, so that what a dead process left is known. */
+const hiddenName = (folder: string, kind: "tmp" | "old") =>
+  join(dirname(folder), `.${basename(folder)}.${kind}-${process.pid}`);
 const temporaryPattern = /^\.(.+)\.(tmp|old)-(\d+)$/;
 
 /** `writeFolder` with a manifest: `fill` returns what it wrote. */
@@ -39,7 +41,7 @@ export async function writeWholeFolder(
  * anything fails nothing has changed.
  */
 export async function writeFolder(folder: string, fill: (folder: string) => Promise<void>): Promise<void> {
-  const temporary = temporaryName(folder);
+  const temporary = hiddenName(folder, "tmp");
   const parent = dirname(folder);
   await mkdir(parent, { recursive: true });
   try {
@@ -48,7 +50,7 @@ export async function writeFolder(folder: string, fill: (folder: string) => Prom
     await fill(temporary);
     await flush(temporary);
     // Renaming onto a folder is not possible. If the process dies in between, both are there under other names.
-    const old = `${parent}/.${basename(folder)}.old-${process.pid}`;
+    const old = hiddenName(folder, "old");
     if (existsSync(folder)) await rename(folder, old);
     await rename(temporary, folder);
     await flush(parent);
@@ -57,6 +59,13 @@ export async function writeFolder(folder: string, fill: (folder: string) => Prom
     await rm(temporary, { recursive: true, force: true }).catch(() => {});
     throw error;
   }
+}
+
+/** Removes a folder, which is there whole until it is gone. */
+export async function removeFolder(folder: string): Promise<void> {
+  const old = hiddenName(folder, "old");
+  await rename(folder, old);
+  await rm(old, { recursive: true, force: true });
 }
 
 /** Writes JSON and flushes it; returns its size and hash. */

@@ -1,5 +1,6 @@
 /** `halfbyte train`: trains a model, or goes on with a run. */
 import { megabytes } from "../base/byteSize.ts";
+import { bestCheckpoint } from "../checkpoint/index.ts";
 import { showConfig } from "../config/index.ts";
 import { compareRuns } from "../metrics/index.ts";
 import { configureDefaultClient } from "../pjrt/index.ts";
@@ -76,6 +77,8 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
     say(`\n${compareRuns([summary])}peak memory of the process: ${megabytes(process.resourceUsage().maxRSS * 1024)}\n`);
     stream.write(drawLosses([{ name: summary.name, events: folder.events }], folder.path, stream));
     stream.write(drawNumerics(folder.events, folder.path, stream));
+    const best = config.run.keepBestCheckpoint ? bestCheckpoint(folder) : undefined;
+    if (best) say(`the lowest validation loss, ${best.loss.toFixed(4)}, came after step ${best.step}: ${folder.best}`);
     say(`the run is in ${folder.path}`);
     return 0;
   },

@@ -28,7 +28,7 @@ import {
 } from "../config/index.ts";
 import { copyTokenizer, type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
 import { rematPolicies } from "../models/rematPolicies.ts";
-import type { RunPlan } from "../train/plan.ts";
+import type { CheckpointPlan, RunPlan } from "../train/plan.ts";
 import { machineMistakes } from "./machineLimits.ts";
 import { progressLine } from "./progressLine.ts";
 import { continued, placeToResume } from "./resumption.ts";
@@ -90,7 +90,6 @@ export function planOf(config: Config): RunPlan {
   const remat = rematPolicies[compute.rematPolicy];
   const lossScale = lossScaleSettings(config);
   const later = laterPrecision(config);
-  const { enableCheckpointing, checkpointPeriod: period, maxNumCheckpointsToKeep: keep } = run;
   return {
     model: llamaConfig(config),
     precision: precisionPlan(config),
@@ -109,7 +108,7 @@ export function planOf(config: Config): RunPlan {
     steps: run.steps,
     ...(run.evalInterval !== -1 && { evalInterval: run.evalInterval }),
     ...(run.evalSteps !== -1 && { evalSteps: run.evalSteps }),
-    ...(enableCheckpointing && { checkpoints: { period, ...(keep !== -1 && { keep }) } }),
+    ...(run.enableCheckpointing && { checkpoints: checkpointPlan(run) }),
     seeds: { initWeights: run.initWeightsSeed, dataShuffle: run.dataShuffleSeed, rounding: run.roundingSeed },
     ...(run.telemetryPeriod > 0 && {
       telemetry: { period: run.telemetryPeriod, gradientCosine: run.telemetryGradientCosine },
@@ -118,6 +117,16 @@ export function planOf(config: Config): RunPlan {
       profile: { skipSteps: run.skipFirstNStepsForProfiler, steps: run.profilerSteps },
     }),
     maxSkippedSteps: run.maxSkippedSteps,
+  };
+}
+
+function checkpointPlan(run: Config["run"]): CheckpointPlan {
+  const { checkpointPeriod: period, maxNumCheckpointsToKeep: keep, checkpointKeepPeriod: keepPeriod } = run;
+  return {
+    period,
+    ...(keep !== -1 && { keep }),
+    ...(keepPeriod !== -1 && { keepPeriod }),
+    keepBest: run.keepBestCheckpoint,
   };
 }
 

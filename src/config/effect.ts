@@ -49,13 +49,6 @@ export const effectRules: readonly EffectRule[] = [
       eval_dataset_path !== "" ? "eval_dataset_path gives the validation text" : undefined,
   },
   {
-    keys: ["eval_interval", "eval_steps", "eval_precision"],
-    reads: ["dataset_type", "eval_dataset_path", "validation_fraction"],
-    only: "with validation data",
-    without: (settings) =>
-      hasValidation(settings) ? undefined : "there is no validation text: set eval_dataset_path or validation_fraction",
-  },
-  {
     keys: ["warmup_steps_fraction"],
     reads: ["warmup_steps"],
     only: "without warmup_steps",
@@ -123,7 +116,21 @@ export const effectRules: readonly EffectRule[] = [
           : `quantization=${recipeShown(settings.quantization)} computes the gradients of BF16`,
   },
   {
-    keys: ["checkpoint_period", "max_num_checkpoints_to_keep"],
+    keys: ["checkpoint_keep_period"],
+    reads: ["max_num_checkpoints_to_keep"],
+    only: "with a max_num_checkpoints_to_keep",
+    without: ({ max_num_checkpoints_to_keep: keep }) =>
+      keep === -1 ? "max_num_checkpoints_to_keep=-1 keeps all" : undefined,
+  },
+  {
+    keys: ["eval_interval", "eval_steps", "eval_precision", "keep_best_checkpoint"],
+    reads: ["dataset_type", "eval_dataset_path", "validation_fraction"],
+    only: "with validation data",
+    without: (settings) =>
+      hasValidation(settings) ? undefined : "there is no validation text: set eval_dataset_path or validation_fraction",
+  },
+  {
+    keys: ["checkpoint_period", "max_num_checkpoints_to_keep", "checkpoint_keep_period", "keep_best_checkpoint"],
     reads: ["enable_checkpointing"],
     only: "with enable_checkpointing=true",
     without: ({ enable_checkpointing }) => (enable_checkpointing ? undefined : "enable_checkpointing=false saves none"),

@@ -118,6 +118,13 @@ export const rules: readonly Rule[] = [
         : `skip_first_n_steps_for_profiler=${skip} leaves none of steps=${steps} to trace: what is left out and at least one step must lie within steps; lower it, or raise steps`,
   },
   {
+    reads: ["checkpoint_keep_period", "checkpoint_period"],
+    mistake: ({ checkpoint_keep_period: keep, checkpoint_period: period }) =>
+      keep === -1 || keep % period === 0
+        ? undefined
+        : `checkpoint_keep_period=${keep} is no multiple of checkpoint_period=${period}: what is kept must be saved; set a multiple`,
+  },
+  {
     reads: precisionKeys,
     mistake: planMistake,
   },

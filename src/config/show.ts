@@ -40,6 +40,8 @@ export const resumableKeys: readonly SettingKey[] = [
   "enable_checkpointing",
   "checkpoint_period",
   "max_num_checkpoints_to_keep",
+  "checkpoint_keep_period",
+  "keep_best_checkpoint",
   "max_skipped_steps",
   "telemetry_period",
   "telemetry_gradient_cosine",

@@ -216,11 +216,12 @@ async function finishStep(
 
 async function validate(
   step: number,
-  { plan, data, holder, evaluator, emit }: LoopInput,
+  { plan, data, holder, evaluator, saver, emit }: LoopInput,
 ): Promise<RunEvaluation | undefined> {
   if (data.validation === undefined) return undefined;
   const evaluation = await evaluator.evaluate(step, modelState(holder.state), data.validation, plan.evalSteps);
   emit({ type: "eval", step, ...evaluation });
+  saver?.validated({ step, loss: evaluation.loss, validTokens: evaluation.validTokens });
   return evaluation;
 }
 

@@ -55,8 +55,12 @@ export interface RunPlan {
 export interface CheckpointPlan {
   /** Steps between checkpoints; one is saved at the end in any case. */
   readonly period: number;
-  /** How many stay; absent: all. */
+  /** How many of the newest stay; absent: all. */
   readonly keep?: number;
+  /** Those of steps that it divides stay for good; absent: none. */
+  readonly keepPeriod?: number;
+  /** Whether the one with the lowest validation loss stays. */
+  readonly keepBest?: boolean;
 }
 
 /** [out, in] of each linear layer of a block, by its module. */

@@ -1,10 +1,13 @@
 /** A run from beginning to end: state, compiled step, loop, checkpoints, events, sample, summary. */
 import {
+  bestCheckpoint,
   type CheckpointPlace,
   checkpointPath,
   type LoadedCheckpoint,
   lockRun,
   makeRunFolder,
+  offerBestCheckpoint,
+  type Retention,
   type RunFolder,
   type StartingParameters,
   saveCheckpoint,
@@ -193,12 +196,23 @@ async function saverOf(run: RunContext): Promise<Saver | undefined> {
   const identity = { data: dataIdentity(data), provenance: { ...(await provenanceOf(plan, client)), ...begunWith } };
   const firstSave = (Math.floor((resume?.progress.step ?? 0) / checkpoints.period) + 1) * checkpoints.period;
   return makeSaver({
-    write: (state, done) => saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, checkpoints.keep),
+    write: (state, done) => saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, retentionOf(run)),
+    ...(checkpoints.keepBest && { offerBest: (evaluated) => offerBestCheckpoint(folder, evaluated) }),
     placeOf: (step) => ({ step, path: checkpointPath(folder.checkpoints, step) }),
     emit,
     copies: firstSave < plan.steps,
     stepBytes: () => memory.step?.stats.temporaryBytes ?? 0,
   });
+}
+
+function retentionOf({ plan: { checkpoints }, folder }: RunContext): Retention {
+  const { keep, keepPeriod, keepBest } = checkpoints ?? {};
+  const best = keepBest ? bestCheckpoint(folder) : undefined;
+  return {
+    ...(keep !== undefined && { last: keep }),
+    ...(keepPeriod !== undefined && { period: keepPeriod }),
+    ...(best && { best: best.step }),
+  };
 }
 
 /** Throws what the loop failed with, when the save under way is done; its own failure is a note then. */

@@ -1,6 +1,6 @@
 /** Saving a run's checkpoints, one at a time: a copy of the state is written while training goes on. */
 import { machineMemory } from "../base/machineMemory.ts";
-import { type CheckpointArrays, type CheckpointPlace, StateCopy } from "../checkpoint/index.ts";
+import { type BestCheckpoint, type CheckpointArrays, type CheckpointPlace, StateCopy } from "../checkpoint/index.ts";
 import type { HostArray } from "../core/index.ts";
 import type { RunEvent } from "../metrics/index.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
@@ -17,6 +17,8 @@ export interface Saver {
   saveCopy(state: TrainState<DeviceArray>, done: Done): Promise<CheckpointPlace>;
   /** To be called between steps. @throws HalfbyteError where the save under way has failed */
   afterStep(state: TrainState<DeviceArray>, done: Done): void;
+  /** Tells of a step's validation, when its checkpoint is on disk. A failure is one of that save. */
+  validated(evaluated: BestCheckpoint): void;
   /** Waits for the save under way. @throws HalfbyteError where it fails, or has failed and nobody knows yet */
   finish(): Promise<void>;
 }
@@ -24,6 +26,8 @@ export interface Saver {
 export interface SaverInput {
   /** Writes a checkpoint whole, or throws and leaves what was there. */
   readonly write: (state: CheckpointArrays<DeviceArray | HostArray>, done: Done) => Promise<CheckpointPlace>;
+  /** Makes a step's checkpoint the best one where it is; absent: none is. */
+  readonly offerBest?: (evaluated: BestCheckpoint) => Promise<void>;
   /** Where the checkpoint of a step will be. */
   readonly placeOf: (step: number) => CheckpointPlace;
   readonly emit: (event: RunEvent) => void;
@@ -33,7 +37,7 @@ export interface SaverInput {
   readonly stepBytes: () => number;
 }
 
-export function makeSaver({ write, placeOf, emit, copies, stepBytes }: SaverInput): Saver {
+export function makeSaver({ write, offerBest, placeOf, emit, copies, stepBytes }: SaverInput): Saver {
   let copy: StateCopy | "does not fit" | undefined;
   let underWay: Promise<void> | undefined;
   let failure: { readonly error: unknown } | undefined;
@@ -66,6 +70,14 @@ export function makeSaver({ write, placeOf, emit, copies, stepBytes }: SaverInpu
         failure = { error };
       });
   };
+  const validated: Saver["validated"] = (evaluated) => {
+    if (offerBest === undefined) return;
+    underWay = Promise.resolve(underWay)
+      .then(() => (failure === undefined ? offerBest(evaluated) : undefined))
+      .catch((error: unknown) => {
+        failure = { error };
+      });
+  };
   const save: Saver["save"] = async (state, done) => {
     await finish();
     start(state, done, performance.now());
@@ -93,6 +105,7 @@ export function makeSaver({ write, placeOf, emit, copies, stepBytes }: SaverInpu
           copy = "does not fit";
         });
     },
+    validated,
     finish,
   };
 }

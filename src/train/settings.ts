@@ -20,6 +20,17 @@ export const runSettings = z.object({
   enable_checkpointing: z.boolean().default(true).describe("Save checkpoints, and resume from the newest"),
   checkpoint_period: whole(1).default(500).describe("Steps between checkpoints; one is saved at the end in any case"),
   max_num_checkpoints_to_keep: wholeOrDerived().default(3).describe("Older checkpoints are deleted; -1 = keep all"),
+  checkpoint_keep_period: wholeOrDerived()
+    .default(-1)
+    .describe(
+      "Checkpoints of every so many steps are never deleted, a multiple of checkpoint_period; -1 = none of them",
+    ),
+  keep_best_checkpoint: z
+    .boolean()
+    .default(true)
+    .describe(
+      "Never delete the checkpoint with the lowest validation loss, of the steps that were both saved and validated; the run's folder has a link to it, best",
+    ),
   load_parameters_path: z
     .string()
     .default("")

@@ -40,7 +40,8 @@ function someState() {
   return { params: state.params, optimizer: { ...state.optimizer, count: hostArray([], "int32", Int32Array.of(41)) } };
 }
 
-const save = (folder: string, step: number, keep?: number) => saveCheckpoint(folder, someState(), progress(step), keep);
+const save = (folder: string, step: number, last?: number) =>
+  saveCheckpoint(folder, someState(), progress(step), last === undefined ? {} : { last });
 const names = (folder: string) => readdirSync(folder).sort();
 
 describe("a checkpoint", () => {
@@ -114,7 +115,7 @@ describe("a checkpoint", () => {
       await save(folder, 1);
       const bad = someState();
       change(bad);
-      await expect(saveCheckpoint(folder, bad, progress(2), 1)).rejects.toThrow(`of ${where} is`);
+      await expect(saveCheckpoint(folder, bad, progress(2), { last: 1 })).rejects.toThrow(`of ${where} is`);
       expect(names(folder)).toEqual(["step-00000001"]);
     }
   });
@@ -127,6 +128,14 @@ describe("the folder of checkpoints", () => {
     expect(listCheckpoints(folder).map(({ step }) => step)).toEqual([3, 10]);
     await save(folder, 11);
     expect(listCheckpoints(folder).map(({ step }) => step)).toEqual([3, 10, 11]);
+  });
+
+  it("keeps those of every so many steps, and the best one", async () => {
+    const folder = temporaryFolder();
+    for (const step of [5, 10, 15, 20, 25]) {
+      await saveCheckpoint(folder, someState(), progress(step), { last: 1, period: 10, best: 5 });
+    }
+    expect(names(folder)).toEqual([5, 10, 20, 25].map((step) => `step-000000${String(step).padStart(2, "0")}`));
   });
 
   it.each([

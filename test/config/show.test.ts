@@ -62,6 +62,7 @@ describe("showConfig", () => {
       enable_checkpointing=true
       checkpoint_period=100
       max_num_checkpoints_to_keep=3
+      checkpoint_keep_period=-1
       load_parameters_path=
       init_weights_seed=0
       data_shuffle_seed=0

@@ -93,6 +93,31 @@ describe("a resumed run", () => {
 });
 
 describe("the keys of a run", () => {
+  it("checkpoint_keep_period and keep_best_checkpoint say what is never deleted; a run can begin with the best", async () => {
+    const base = temporaryFolder();
+    const run = join(base, "a");
+    const keys = [
+      ...["checkpoint_period=2", "max_num_checkpoints_to_keep=1", "checkpoint_keep_period=6", "eval_interval=4"],
+      ...[`base_output_directory=${base}`, "lr_schedule_type=constant"],
+    ];
+    // The rate rises to far too much: the validation gets worse.
+    const { exitCode, stdout, stderr } = await halfbyte([
+      ...["train", ...tinyKeys.filter((key) => !key.startsWith("learning_rate=")), ...keys],
+      ...["learning_rate=0.1", "warmup_steps=14", "run_name=a", "steps=14"],
+    ]);
+    expect(exitCode, stderr).toBe(0);
+    const evals = ofType(eventsOf(run), "eval");
+    const best = evals.toSorted((a, b) => a.loss - b.loss)[0]!;
+    expect(best.step).toBeLessThan(14);
+    const kept = [...new Set([best.step, 6, 12, 14])].sort((a, b) => a - b);
+    const names = kept.map((step) => `step-${String(step).padStart(8, "0")}`);
+    expect(readdirSync(join(run, "checkpoints")).sort()).toEqual(names);
+    expect(stdout).toContain(`the lowest validation loss, ${best.loss.toFixed(4)}, came after step ${best.step}: `);
+    const second = await train([...keys, "run_name=b", "steps=1", `load_parameters_path=${join(run, "best")}`]);
+    expect(second.exitCode, second.stderr).toBe(0);
+    expect(second.stdout).toContain(`weights from ${join(run, "best")}; `);
+  });
+
   it("checkpoint_period, max_num_checkpoints_to_keep, eval_interval and eval_steps count steps and batches", async () => {
     const base = temporaryFolder();
     const { exitCode } = await train([
