@@ -4,7 +4,7 @@ import { UserError } from "../src/base/errors.ts";
 import { processorMode } from "../src/base/processorMode.ts";
 import { parseArguments } from "../src/cli/arguments.ts";
 import { type Client, defaultClient, locatePlugin, nativeKernels, probeOneDnn } from "../src/pjrt/index.ts";
-import { countOf, ensureTunables, prepareOutputFile, runBenchmark } from "./command.ts";
+import { countOf, ensureKeptMemory, prepareOutputFile, runBenchmark } from "./command.ts";
 import { measureRatio, type PartRatio } from "./partRatio.ts";
 import {
   compare,
@@ -51,7 +51,7 @@ runBenchmark(async (args) => {
   const [word] = words;
   if (word !== undefined && word !== "record")
     throw new UserError("E_ARGUMENT", `unknown word "${word}"; known: record`);
-  ensureTunables();
+  ensureKeptMemory();
   const sizes = workloadByName(settings.workload ?? "L8");
   const parts = partsOf(settings.parts ?? "all");
   const rounds = countOf("rounds", settings.rounds ?? "8");

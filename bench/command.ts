@@ -1,18 +1,28 @@
 /** What the benchmark commands share: their environment, their end, their numbers. */
 import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { dirname, resolve } from "node:path";
+import { dirname, join, resolve } from "node:path";
 import { UserError } from "../src/base/errors.ts";
 import { makeFolders, reasonOf, writing } from "../src/checkpoint/index.ts";
+import { cacheFolder } from "../src/pjrt/index.ts";
 
-/** What the launcher sets: memory kept by the allocator between steps (docs/performance.md). Read at a process's start only. */
-export const glibcTunables = readFileSync(new URL("../bin/glibc-tunables", import.meta.url), "utf8").trim();
+const glibcTunables = readFileSync(new URL("../bin/glibc-tunables", import.meta.url), "utf8").trim();
+const largeBlocks = join(cacheFolder(), "native", "large-blocks.so");
+
+/**
+ * What the launcher sets, so that the allocator keeps memory between steps (docs/performance.md): glibc's settings, and the allocator
+ * of large blocks where it is built. Read at a process's start only.
+ */
+export const keptMemory: Readonly<Record<string, string | undefined>> = {
+  GLIBC_TUNABLES: glibcTunables,
+  ...(existsSync(largeBlocks) && !/[\s:]/.test(largeBlocks) && { LD_PRELOAD: largeBlocks }),
+};
 
 /** For commands that time things in their own process: runs this one once more, starting with the allocator's settings, and ends. */
-export function ensureTunables(): void {
+export function ensureKeptMemory(): void {
   if (process.env.GLIBC_TUNABLES !== undefined) return;
-  const env = { ...process.env, GLIBC_TUNABLES: glibcTunables };
   const args = [...process.execArgv, ...process.argv.slice(1)];
+  const env = { ...process.env, ...keptMemory };
   process.exit(spawnSync(process.execPath, args, { stdio: "inherit", env }).status ?? 1);
 }
 

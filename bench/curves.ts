@@ -7,7 +7,7 @@ import { UserError } from "../src/base/errors.ts";
 import { nearest } from "../src/base/nearest.ts";
 import { parseArguments } from "../src/cli/arguments.ts";
 import { recipeByName } from "../src/quant/index.ts";
-import { countOf, glibcTunables, prepareOutputFile, runBenchmark, writeOutputFile } from "./command.ts";
+import { countOf, keptMemory, prepareOutputFile, runBenchmark, writeOutputFile } from "./command.ts";
 import { type Curve, type CurvePoint, curves, labelOf } from "./curveDefinitions.ts";
 import type { PointCost, PointRequest } from "./curvePoint.ts";
 import {
@@ -46,7 +46,7 @@ interface Choice {
 }
 
 /** Freed memory goes back at once, so that a step's growth is all that it allocates. */
-const returningTunables = "glibc.malloc.mmap_threshold=65536:glibc.malloc.trim_threshold=65536";
+const returnedMemory = { GLIBC_TUNABLES: "glibc.malloc.mmap_threshold=65536:glibc.malloc.trim_threshold=65536" };
 
 async function main(args: readonly string[]): Promise<void> {
   const keys = ["curves", "points", "steps", "quantization", "scan", "packed", "svg"];
@@ -134,17 +134,17 @@ type Variant = Omit<Choice, "scan" | "packed"> & Pick<PointRequest, "scanLayers"
 async function measurePoint(curve: Curve, { sizes, name = "none" }: CurvePoint, variant: Variant): Promise<PointCost> {
   const request = { ...variant, sizes, rematPolicy: name };
   const steps = curve.time ? variant.steps : 0;
-  const grown = curve.memory ? await runPoint({ ...request, steps: 0, memory: true }, returningTunables) : undefined;
+  const grown = curve.memory ? await runPoint({ ...request, steps: 0, memory: true }, returnedMemory) : undefined;
   if (grown && !curve.time) return grown;
   const { grownBytes } = grown ?? {};
-  const cost = await runPoint({ ...request, steps, memory: false }, glibcTunables);
+  const cost = await runPoint({ ...request, steps, memory: false }, keptMemory);
   return { ...cost, ...(grownBytes !== undefined && { grownBytes }) };
 }
 
 /** @throws Error with what the process said, where it ends without an answer */
-function runPoint(request: PointRequest, tunables: string): Promise<PointCost> {
+function runPoint(request: PointRequest, allocator: typeof keptMemory): Promise<PointCost> {
   const script = fileURLToPath(new URL("curvePoint.ts", import.meta.url));
-  const environment = { GLIBC_TUNABLES: tunables, TF_CPP_MIN_LOG_LEVEL: "3", HALFBYTE_COMPILE_CACHE: "off" };
+  const environment = { ...allocator, TF_CPP_MIN_LOG_LEVEL: "3", HALFBYTE_COMPILE_CACHE: "off" };
   const child = spawn(process.execPath, ["--import", "tsx", script, JSON.stringify(request)], {
     stdio: ["ignore", "pipe", "pipe"],
     env: { ...process.env, ...environment },

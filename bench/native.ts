@@ -9,7 +9,7 @@ import { type HostArray, hostArray, type Tensor } from "../src/core/index.ts";
 import { causalAttention, crossEntropy, rmsNorm, swiglu } from "../src/nn/index.ts";
 import { clipByGlobalNorm } from "../src/optim/index.ts";
 import { Client, nativeKernels } from "../src/pjrt/index.ts";
-import { countOf, ensureTunables, runBenchmark } from "./command.ts";
+import { countOf, ensureKeptMemory, runBenchmark } from "./command.ts";
 import { stepsInTurns } from "./nativeStep.ts";
 import { runnable, timed } from "./partRatio.ts";
 import { bf16, f32 } from "./stepParts.ts";
@@ -107,7 +107,7 @@ runBenchmark(async (args) => {
   const wrong = words.find((word) => !known.includes(word));
   if (wrong !== undefined) throw new UserError("E_BENCH", `unknown kernel "${wrong}"; known: ${known.join(", ")}`);
   const rounds = countOf("rounds", settings.rounds ?? "5");
-  ensureTunables();
+  ensureKeptMemory();
   const json = flags.has("json");
   const clients = [new Client({ nativeKernels: "off" }), new Client()] as const;
   const found = await nativeKernels(clients[1]);

@@ -4,7 +4,7 @@ import { parseArguments } from "../src/cli/arguments.ts";
 import { dot, type Tensor, trace } from "../src/core/index.ts";
 import type { AttentionTiles } from "../src/nn/index.ts";
 import { Client, nativeKernels } from "../src/pjrt/index.ts";
-import { countOf, ensureTunables, runBenchmark } from "./command.ts";
+import { countOf, ensureKeptMemory, runBenchmark } from "./command.ts";
 import { flopsOf, runnable, timed } from "./partRatio.ts";
 import { bf16, type PartName, type StepPart, stepParts } from "./stepParts.ts";
 import { type Sizes, workloadByName } from "./workload.ts";
@@ -36,7 +36,7 @@ runBenchmark(async (args) => {
   }
   const workload = workloadByName(settings.workload ?? "L8");
   const rounds = countOf("rounds", settings.rounds ?? "12");
-  ensureTunables();
+  ensureKeptMemory();
   const json = flags.has("json");
   const [client, plain] = [new Client(), new Client({ nativeKernels: "off" })];
   const found = await nativeKernels(client);

@@ -5,7 +5,7 @@ import { homedir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
-import { glibcTunables } from "./command.ts";
+import { keptMemory } from "./command.ts";
 import type { HalfbyteChoice, PeerChoice, PythonChoice } from "./peerNames.ts";
 import type { Workload, WorkloadFiles } from "./workload.ts";
 
@@ -95,7 +95,7 @@ function startHalfbyte(choice: HalfbyteChoice, { name }: Workload, { init, token
   const { recipe, policy, kernels } = choice;
   const args = ["--import", "tsx", here("halfbytePeer.ts"), name, init, tokens, `${recipe}:${policy}`, kernels ?? ""];
   return new Peer(choice, process.execPath, args, {
-    GLIBC_TUNABLES: glibcTunables,
+    ...keptMemory,
     HALFBYTE_COMPILE_CACHE: "off",
     ...(kernels && { HALFBYTE_NATIVE_KERNELS: kernels === "plain" ? "0" : undefined }),
   });
@@ -107,7 +107,10 @@ function startPython(choice: PythonChoice, w: Workload, { init, tokens }: Worklo
   const switches = [...(w.tied ? ["--tied"] : []), ...(w.forward ? ["--forward"] : [])];
   const args = [...sizes.flatMap(([key, value]) => [`--${key}`, String(value)]), ...switches, ...choice.args];
   // The script itself sets the allocator it is told.
-  return new Peer(choice, python, [here(`peers/${choice.script}`), ...args], { GLIBC_TUNABLES: undefined });
+  return new Peer(choice, python, [here(`peers/${choice.script}`), ...args], {
+    GLIBC_TUNABLES: undefined,
+    LD_PRELOAD: undefined,
+  });
 }
 
 /** Installs the Python peers where they are wanted and not there. @throws Error where that fails */

@@ -7,9 +7,11 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { build, buildIsCurrent } from "./build.mjs";
 import { cacheRoot, removeTemporaries, withLock } from "./cache.mjs";
+import { findCompiler } from "./compiler.mjs";
 import { installSotu, sotuFolder, sotuIsInstalled } from "./dataset.mjs";
 import { dependenciesAreCurrent, installDependencies } from "./dependencies.mjs";
-import { buildKernels, findCompiler, kernelsAreBuilt } from "./nativeKernels.mjs";
+import { buildLargeBlocks, largeBlocksAreBuilt } from "./largeBlocks.mjs";
+import { buildKernels, kernelsAreBuilt } from "./nativeKernels.mjs";
 import { installPlugin, mainPlugin, megabytesOf, pluginIsInstalled, secondPlugin } from "./plugin.mjs";
 import { endPrograms, isEntry, SetupError } from "./process.mjs";
 import { progressOn, secondsSince } from "./progress.mjs";
@@ -19,8 +21,8 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const HELP = `Usage: halfbyte setup [options]   (in a clone also: npm run setup -- [options])
 
 Installs the npm packages of the lock file, builds dist, fetches the PJRT CPU plugin into the cache
-(\${HALFBYTE_CACHE:-~/.cache/halfbyte}), and builds the native CPU kernels there where a C++ compiler is (without them everything
-runs, some of it slower). Does only what is missing.
+(\${HALFBYTE_CACHE:-~/.cache/halfbyte}), and builds the native CPU kernels and an allocator there where a C++ compiler is (without
+them everything runs, some of it slower). Does only what is missing.
 
   --demo            also the demo's text (7 MB)
   --second-plugin   also a second PJRT CPU plugin, which some tests use (63 MB)
@@ -89,7 +91,14 @@ function stepsFor(options) {
       label: "native CPU kernels",
       wanted: true,
       isDone: () => kernelsAreBuilt(cache, root),
-      run: (note) => buildKernelsIfPossible(cache, note),
+      run: (note) => ifPossible((found) => buildKernels(cache, root, found, note)),
+    },
+    {
+      name: "large-blocks",
+      label: "allocator of large blocks",
+      wanted: true,
+      isDone: () => largeBlocksAreBuilt(cache, root),
+      run: () => ifPossible((found) => buildLargeBlocks(cache, root, found)),
     },
     {
       name: "demo-text",
@@ -102,14 +111,14 @@ function stepsFor(options) {
 }
 
 /**
- * They are no condition of anything: what goes wrong is said and the set-up goes on.
- * @param {string} cache @param {(note: string) => void} note
+ * Builds native code. It is no condition of anything: what goes wrong is said and the set-up goes on.
+ * @param {(found: import("./compiler.mjs").Compiler) => Promise<void>} build
  */
-async function buildKernelsIfPossible(cache, note) {
+async function ifPossible(build) {
   const found = await findCompiler();
   if ("reason" in found) return { skipped: found.reason };
   try {
-    return await buildKernels(cache, root, found, note);
+    return await build(found);
   } catch (error) {
     return { skipped: `${found.compiler} failed: ${/** @type {Error} */ (error).message}` };
   }

@@ -110,7 +110,7 @@ export function showReport(report: Report): string {
     ["Memory", `${gib(memory.total)}, ${gib(memory.available)} free; huge pages: ${memory.hugePages}`],
     [
       "Allocator",
-      `${allocator.glibc === undefined ? "not glibc" : `glibc ${allocator.glibc}`}, keeps memory between steps: ${yes(allocator.keepsMemory)}`,
+      `${allocator.glibc === undefined ? "not glibc" : `glibc ${allocator.glibc}`}, keeps memory between steps: ${yes(allocator.keepsMemory)}, large blocks by Halfbyte's own: ${yes(allocator.largeBlocks)}`,
     ],
     ["Plugin", `${plugin.package ?? "HALFBYTE_PJRT_PLUGIN"} (${plugin.path})`],
     ["PJRT", `${plugin.pjrt}${plugin.stablehlo === undefined ? "" : `, StableHLO ${plugin.stablehlo}`}`],

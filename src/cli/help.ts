@@ -23,7 +23,7 @@ ${rows.join("\n")}
 --json gives the result, or the error, as JSON on standard output.
 Exit codes: 0 done, 1 failure, 2 a mistake in what was asked for, 130 or 143 interrupted.
 Environment: HALFBYTE_CACHE (default ~/.cache/halfbyte), HALFBYTE_PJRT_PLUGIN (path of another PJRT plugin),
-             HALFBYTE_NO_TUNABLES=1 (leave glibc's allocator as it is), HALFBYTE_DEBUG=1 (stack traces).
+             HALFBYTE_NO_TUNABLES=1 (leave the allocator as it is), HALFBYTE_DEBUG=1 (stack traces).
 
 Example: halfbyte doctor
 `;

@@ -25,8 +25,10 @@ export interface Memory extends MachineMemory {
 export interface Allocator {
   /** Version of glibc; undefined with another C library. */
   readonly glibc: string | undefined;
-  /** Whether glibc keeps freed memory, in huge pages, between steps. */
+  /** Whether freed memory is kept, in huge pages, between steps. */
   readonly keepsMemory: boolean;
+  /** Whether large blocks are served by the allocator that the set-up builds (native/preload). */
+  readonly largeBlocks: boolean;
 }
 
 export interface Machine {
@@ -59,6 +61,10 @@ export function parseHugePages(text: string): Memory["hugePages"] {
   return (chosen as Memory["hugePages"] | undefined) ?? "unknown";
 }
 
+/** Whether the launcher preloaded the allocator of large blocks. */
+export const servesLargeBlocks = (env: NodeJS.ProcessEnv): boolean =>
+  /(^|[\s:/])large-blocks\.so/.test(env.LD_PRELOAD ?? "");
+
 /** Whether a value of GLIBC_TUNABLES (or a preloaded jemalloc) stops each step from faulting its memory in again. */
 export function keepsMemory(env: NodeJS.ProcessEnv): boolean {
   const tunables = env.GLIBC_TUNABLES ?? "";
@@ -90,6 +96,10 @@ export function readMachine(): Machine {
       ...machineMemory(),
       hugePages: parseHugePages(read("/sys/kernel/mm/transparent_hugepage/enabled")),
     },
-    allocator: { glibc: report.header?.glibcVersionRuntime, keepsMemory: keepsMemory(process.env) },
+    allocator: {
+      glibc: report.header?.glibcVersionRuntime,
+      keepsMemory: keepsMemory(process.env),
+      largeBlocks: servesLargeBlocks(process.env),
+    },
   };
 }

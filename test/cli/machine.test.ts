@@ -59,7 +59,7 @@ describe("parsers", () => {
 const good: Machine = {
   processor: { model: "A", cores: 8, load: 0.2, avx512: true, avx512Bf16: true, amxBf16: true },
   memory: { total: 32 * 2 ** 30, available: 16 * 2 ** 30, hugePages: "madvise" },
-  allocator: { glibc: "2.36", keepsMemory: true },
+  allocator: { glibc: "2.36", keepsMemory: true, largeBlocks: true },
 };
 
 describe("advice", () => {
@@ -70,8 +70,8 @@ describe("advice", () => {
   it.each([
     [{ ...good, processor: { ...good.processor, load: 7 } }, "load 7.0 on 8 cores"],
     [{ ...good, memory: { ...good.memory, available: 2 ** 30 } }, "1.0 GiB of memory"],
-    [{ ...good, allocator: { glibc: "2.36", keepsMemory: false } }, "bin/halfbyte"],
-    [{ ...good, allocator: { glibc: "2.31", keepsMemory: true } }, "glibc 2.31"],
+    [{ ...good, allocator: { glibc: "2.36", keepsMemory: false, largeBlocks: false } }, "bin/halfbyte"],
+    [{ ...good, allocator: { glibc: "2.31", keepsMemory: true, largeBlocks: true } }, "glibc 2.31"],
     [{ ...good, memory: { ...good.memory, hugePages: "never" as const } }, "madvise"],
     [{ ...good, processor: { ...good.processor, avx512Bf16: false, amxBf16: false } }, "no BF16 dot product"],
   ])("names each fault and its cure (%#)", (machine, text) => {

@@ -1,6 +1,15 @@
 /** The command line as a process, through the launcher. */
 import { spawnSync } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -21,7 +30,13 @@ beforeAll(async () => {
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 function start(program: string, args: readonly string[], env: NodeJS.ProcessEnv) {
-  const { GLIBC_TUNABLES: _, HALFBYTE_NO_TUNABLES: __, HALFBYTE_DEBUG: ___, ...inherited } = process.env;
+  const {
+    GLIBC_TUNABLES: _,
+    HALFBYTE_NO_TUNABLES: __,
+    HALFBYTE_DEBUG: ___,
+    LD_PRELOAD: ____,
+    ...inherited
+  } = process.env;
   const { status, stdout, stderr } = spawnSync(program, args, {
     env: { ...inherited, ...env },
     encoding: "utf8",
@@ -116,20 +131,34 @@ describe("the launcher", () => {
   function playedNode(): string {
     const bin = join(folder, "played");
     mkdirSync(bin, { recursive: true });
-    const text = `#!/bin/sh\necho "tunables=\${GLIBC_TUNABLES-none} log=\${TF_CPP_MIN_LOG_LEVEL-none}"\necho "$@"\n`;
+    const text = `#!/bin/sh\necho "tunables=\${GLIBC_TUNABLES-none} log=\${TF_CPP_MIN_LOG_LEVEL-none}"\necho "$@"\necho "preload=\${LD_PRELOAD-none}"\n`;
     writeFileSync(join(bin, "node"), text, { mode: 0o755 });
     return `${bin}:${process.env.PATH}`;
   }
   const withPlayedNode = (args: string[], env: NodeJS.ProcessEnv = {}) => {
     const { stdout } = start(launcher, args, { TF_CPP_MIN_LOG_LEVEL: undefined, PATH: playedNode(), ...env });
-    const [variables = "", command] = stdout.trimEnd().split("\n");
-    return { variables, command };
+    const [variables = "", command, preload] = stdout.trimEnd().split("\n");
+    return { variables, command, preload };
   };
 
   it.skipIf(glibcVersion() === undefined)("makes glibc keep memory (on glibc)", () => {
     expect(withPlayedNode(["doctor"]).variables).toBe(
       "tunables=glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=100000000000:glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1:glibc.malloc.top_pad=268435456 log=3",
     );
+  });
+
+  it.skipIf(glibcVersion() === undefined)("preloads the allocator of large blocks where it is built", () => {
+    const cache = join(folder, "cache");
+    expect(withPlayedNode([], { HALFBYTE_CACHE: cache }).preload).toBe("preload=none");
+    mkdirSync(join(cache, "native"), { recursive: true });
+    const path = join(cache, "native", "large-blocks.so");
+    writeFileSync(path, "");
+    expect(withPlayedNode([], { HALFBYTE_CACHE: cache }).preload).toBe(`preload=${path}`);
+    expect(withPlayedNode([], { HALFBYTE_CACHE: cache, HALFBYTE_NO_TUNABLES: "1" }).preload).toBe("preload=none");
+    expect(withPlayedNode([], { HALFBYTE_CACHE: cache, LD_PRELOAD: "own.so" }).preload).toBe("preload=own.so");
+    const spaced = join(folder, "a cache");
+    cpSync(cache, spaced, { recursive: true });
+    expect(withPlayedNode([], { HALFBYTE_CACHE: spaced }).preload).toBe("preload=none");
   });
 
   it("leaves the user's settings alone", () => {

@@ -3,7 +3,8 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, truncateSync,
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { buildKernels, findCompiler, kernelFolder, kernelsAreBuilt } from "../../scripts/nativeKernels.mjs";
+import { findCompiler } from "../../scripts/compiler.mjs";
+import { buildKernels, kernelFolder, kernelsAreBuilt } from "../../scripts/nativeKernels.mjs";
 
 let folder = "";
 beforeEach(() => {
