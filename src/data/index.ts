@@ -26,6 +26,7 @@ export {
   type SplitSize,
   splitFiles,
 } from "./dataset.ts";
+export { type TokenizerFiles, tokenizerOfGguf } from "./ggufTokenizer.ts";
 export { type PackedTokens, packDocuments } from "./packing.ts";
 export { permutation } from "./permutation.ts";
 export { readTextParts, type TextPart } from "./readText.ts";
