@@ -138,6 +138,22 @@ struct Layout {
 };
 
 INLINE long atMost(long a, long b) { return a < b ? a : b; }
+INLINE long atLeast(long a, long b) { return a > b ? a : b; }
 INLINE long roundUp(long a, long unit) { return (a + unit - 1) / unit * unit; }
+
+/** The first positions that a block's rows see. Whatever the numbers are, none lies before the sequence or after its row. */
+template <int rows>
+struct Starts {
+  long of[rows], lowest = 0, highest = 0;
+
+  /** Of `count` rows from position `from` on; `starts` of the sequence, or null. */
+  Starts(const int32_t* starts, long from, long count) {
+    for (long m = 0; m < rows; m++) {
+      of[m] = starts && m < count ? atMost(atLeast(starts[from + m], 0), from + m) : lowest;
+      if (m == 0) lowest = highest = of[m];
+      lowest = atMost(lowest, of[m]), highest = atLeast(highest, of[m]);
+    }
+  }
+};
 
 }  // namespace HALFBYTE_ISA

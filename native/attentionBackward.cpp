@@ -95,10 +95,18 @@ struct Backward {
     for (long g = 0; g < group; g++)
       for (long from = 0; from < time; from += rowBlock) {
         readBlock(block, head, g, from);
-        for (long j = 0; j <= from; j += keyBlock) {
+        const Starts<rowBlock> starts(call.starts ? call.starts + head / keyHeads * time : nullptr, from,
+                                      atMost(rowBlock, time - from));
+        const long begin = starts.lowest / keyBlock * keyBlock;
+        for (long j = begin; j <= from; j += keyBlock) {
           const Right columns{keyColumns + j * inRow, keyBlock}, values{valueColumns + j * inRow, keyBlock};
-          if (j == from) scoreBlock<true>(block, columns, values);
-          else scoreBlock<false>(block, columns, values);
+          if (starts.highest > j) {
+            if (j == from) scoreBlock<true, true>(block, columns, values, starts.of, j);
+            else scoreBlock<false, true>(block, columns, values, starts.of, j);
+          } else {
+            if (j == from) scoreBlock<true, false>(block, columns, values, nullptr, j);
+            else scoreBlock<false, false>(block, columns, values, nullptr, j);
+          }
           for (long n = 0; n < keyBlock; n += tileRows) {
             // On the diagonal, earlier rows don't see these keys.
             const long first = j == from ? n / E::packed : 0, words = rowBlock / E::packed - first;
@@ -110,7 +118,7 @@ struct Backward {
           }
           for (long m = 0; m < rowBlock; m += tileRows) {
             const long words = (j == from ? m + tileRows : keyBlock) / E::packed;
-            updateRows<E, tileRows>(block.dQuery + m * dim, dim, dim, nullptr, j == 0,
+            updateRows<E, tileRows>(block.dQuery + m * dim, dim, dim, nullptr, j == begin,
                                     {(const uint32_t*)block.dScoreRows + m * keyBlock / E::packed, keyBlock / E::packed, 1},
                                     {keyRows + j * inRow, dim}, words);
           }
@@ -156,9 +164,9 @@ struct Backward {
     }
   }
 
-  /** Weights and cotangents of the scores. */
-  template <bool diagonal>
-  void scoreBlock(Block& block, Right keys, Right values) const {
+  /** Weights and cotangents of the scores. `cut`: rows see from their `starts` on; the block's first key is `j`. */
+  template <bool diagonal, bool cut>
+  void scoreBlock(Block& block, Right keys, Right values, const long* starts, long j) const {
     const long inRow = layout.dim / E::packed;
     for (long m = 0; m < rowBlock; m += tileRows)
       for (long n = 0; n < keyBlock; n += tileVectors * lanes) {
@@ -184,7 +192,8 @@ struct Backward {
           for (int c = 0; c < tileVectors; c++) {
             const auto weight = [&](int r) {
               const Vector x = exponential(sub(mul(sums[r][c], fill(scale)), fill(block.logSumExp[m + r])));
-              return diagonal ? firstLanes(x, m + r + 1 - n - c * lanes, zero()) : x;
+              const Vector seen = diagonal ? firstLanes(x, m + r + 1 - n - c * lanes, zero()) : x;
+              return cut ? firstLanes(zero(), starts[m + r] - j - n - c * lanes, seen) : seen;
             };
             storeTwo<E>(byRows(block.weights, r, c), keyBlock, nullptr, nullptr, weight(r), weight(r + 1));
           }

@@ -30,7 +30,8 @@ struct Forward {
     return true;
   }
 
-  /** The rows `from` … of a query head, rowBlock of them. */
+  /** The rows `from` … of a query head, rowBlock of them. `cut`: not all see from the first key on. */
+  template <bool cut>
   bool attend(long head, long g, long from) const {
     const auto& [time, keyHeads, group, dim] = layout;
     char* memory = (char*)scratch(rowBlock * (dim * 8 + keyBlock * 8 + 64));
@@ -45,24 +46,29 @@ struct Forward {
     copyRows<E>(q, {(const Element*)call.q + layout.query(head, g) + from * layout.queryStride(), layout.queryStride()},
                 dim, rows, rowBlock);
     for (long m = 0; m < rowBlock; m++) highest[m] = -infinity, total[m] = 0;
-    for (long j = 0; j < from + rows; j += keyBlock) {
+    const Starts<rowBlock> starts(cut ? call.starts + head / keyHeads * time : nullptr, from, rows);
+    const long begin = starts.lowest / keyBlock * keyBlock;
+    for (long j = begin; j < from + rows; j += keyBlock) {
       const uint32_t* k = keys + head * headWords + j * inRow;
       const uint32_t* v = values + head * headWords + j / E::packed * dim;
       // Beyond the last row's position nothing is seen.
       const long seen = atMost(keyBlock, from + rows - j);
       const long columns = roundUp(seen, tileVectors * lanes);
-      for (long n = 0; n < columns; n += tileVectors * lanes)
+      // Nor before the lowest start; whole tiles of columns are left out.
+      const long left = atLeast(starts.lowest - j, 0) / (tileVectors * lanes) * (tileVectors * lanes);
+      for (long n = left; n < columns; n += tileVectors * lanes)
         for (long m = 0; m < rowBlock; m += tileRows)
           updateTile<E, tileRows, tileVectors>(scores + m * keyBlock + n, keyBlock, nullptr, true,
                                                {(const uint32_t*)q + m * inRow, inRow, 1}, {k + n, keyBlock}, inRow);
       for (long m = 0; m < rowBlock; m++)
-        softmaxRow(scores + m * keyBlock, weights + m * keyBlock, atMost(columns, from + m + 1 - j), columns, highest[m],
-                   total[m], rescale[m]);
+        softmaxRow<cut>(scores + m * keyBlock, weights + m * keyBlock, left, atLeast(starts.of[m] - j, 0),
+                        atMost(columns, from + m + 1 - j), columns, highest[m], total[m], rescale[m]);
       for (long m = 0; m < rowBlock; m += tileRows) {
         const long words = atMost(columns, roundUp(atMost(seen, from + m + tileRows - j), E::packed)) / E::packed;
-        updateRows<E, tileRows>(sums + m * dim, dim, dim, rescale + m, j == 0,
-                                {(const uint32_t*)weights + m * keyBlock / E::packed, keyBlock / E::packed, 1},
-                                {v, dim}, words);
+        const long skipped = left / E::packed;
+        updateRows<E, tileRows>(sums + m * dim, dim, dim, rescale + m, j == begin,
+                                {(const uint32_t*)weights + m * keyBlock / E::packed + skipped, keyBlock / E::packed, 1},
+                                {v + skipped * dim, dim}, words - skipped);
       }
     }
     Element* out = (Element*)call.out + layout.query(head, g) + from * layout.queryStride();
@@ -74,16 +80,23 @@ struct Forward {
     return true;
   }
 
-  /** Weights of one row relative to the highest score so far, and what earlier sums are to be multiplied by. */
-  void softmaxRow(const float* scores, Element* weights, long visible, long columns, float& highest, float& total,
-                  float& rescale) const {
+  /**
+   * Weights of one row relative to the highest score so far, and what earlier sums are to be multiplied by. Columns `first` up to
+   * `visible` are seen, if `cut`; else from 0 on. Weights are written from column `left` on.
+   */
+  template <bool cut>
+  void softmaxRow(const float* scores, Element* weights, long left, long first, long visible, long columns, float& highest,
+                  float& total, float& rescale) const {
     const long whole = visible / lanes * lanes;
     Vector most = fill(-infinity);
-    for (long n = 0; n < whole; n += lanes) most = larger(load(scores + n), most);
-    if (whole < visible) {
-      const Vector last = firstLanes(load(scores + whole), visible - whole, fill(-infinity));
-      most = larger(last, most);
-    }
+    for (long n = cut ? roundUp(first, lanes) : 0; n < whole; n += lanes) most = larger(load(scores + n), most);
+    // The vectors at the ends.
+    const auto end = [&](long n) {
+      const Vector seen = firstLanes(load(scores + n), visible - n, fill(-infinity));
+      most = larger(cut ? firstLanes(fill(-infinity), first - n, seen) : seen, most);
+    };
+    if (cut && first % lanes > 0 && first < visible) end(first / lanes * lanes);
+    if (whole < visible && !(cut && first > whole)) end(whole);
     const float before = highest;
     const float here = largestOf(most) * scale;
     highest = here > before ? here : before;
@@ -91,16 +104,16 @@ struct Forward {
     // The product is rounded as the highest is: else the weight of the highest is not 1 where scores are large.
     const auto weightsAt = [&](long n) { return exponential(sub(mul(load(scores + n), fill(scale)), fill(highest))); };
     Vector sum = zero();
-    for (long n = 0; n < whole; n += lanes) {
-      const Vector weight = weightsAt(n);
+    const auto keep = [&](long n, Vector weight) {
       sum = add(sum, weight);
       E::store(weights + n, weight);
-    }
-    for (long n = whole; n < columns; n += lanes) {
-      const Vector weight = n < visible ? firstLanes(weightsAt(n), visible - n, zero()) : zero();
-      sum = add(sum, weight);
-      E::store(weights + n, weight);
-    }
+    };
+    long n = cut ? left : 0;
+    if (cut)
+      for (; n < first && n < columns; n += lanes)
+        keep(n, n + lanes > first ? firstLanes(zero(), first - n, firstLanes(weightsAt(n), visible - n, zero())) : zero());
+    for (; n < whole; n += lanes) keep(n, weightsAt(n));
+    for (; n < columns; n += lanes) keep(n, n < visible ? firstLanes(weightsAt(n), visible - n, zero()) : zero());
     total = total * rescale + sumOf(sum);
   }
 };
@@ -122,7 +135,8 @@ bool forward(const AttentionForward& call, Threads* threads) {
         const auto& job = *(Forward<E>*)context;
         const auto& [time, keyHeads, group, dim] = job.layout;
         const long blocks = (time + rowBlock - 1) / rowBlock;
-        return job.attend(i / blocks / group, i / blocks % group, i % blocks * rowBlock);
+        const long head = i / blocks / group, g = i / blocks % group, from = i % blocks * rowBlock;
+        return job.call.starts ? job.template attend<true>(head, g, from) : job.template attend<false>(head, g, from);
       },
       &job);
   release(packed);

@@ -38,6 +38,8 @@ const Entry entries[] = {
     ENTRY("halfbyte_probe", runProbe),
     ENTRY("halfbyte_attention_forward", runAttentionForward),
     ENTRY("halfbyte_attention_backward", runAttentionBackward),
+    ENTRY("halfbyte_segment_attention_forward", runSegmentAttentionForward),
+    ENTRY("halfbyte_segment_attention_backward", runSegmentAttentionBackward),
     ENTRY("halfbyte_softmax_loss", runSoftmaxLoss),
     ENTRY("halfbyte_rms_norm_forward", runRmsNormForward),
     ENTRY("halfbyte_rms_norm_backward", runRmsNormBackward),

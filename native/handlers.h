@@ -5,6 +5,8 @@
 
 ffi::Error* runAttentionForward(ffi::Frame* frame);
 ffi::Error* runAttentionBackward(ffi::Frame* frame);
+ffi::Error* runSegmentAttentionForward(ffi::Frame* frame);
+ffi::Error* runSegmentAttentionBackward(ffi::Frame* frame);
 ffi::Error* runSoftmaxLoss(ffi::Frame* frame);
 ffi::Error* runRmsNormForward(ffi::Frame* frame);
 ffi::Error* runRmsNormBackward(ffi::Frame* frame);

@@ -18,6 +18,8 @@ struct AttentionForward {
   void* out;
   /** [batch · keyHeads, time · group] */
   float* logSumExp;
+  /** [batch, time]: the first position that each position sees; null: the first of all. */
+  const int32_t* starts;
 };
 
 struct AttentionBackward {
@@ -25,6 +27,8 @@ struct AttentionBackward {
   const void *q, *k, *v, *out, *ct;
   const float* logSumExp;
   void *dq, *dk, *dv;
+  /** As of the forward direction. */
+  const int32_t* starts;
 };
 
 /** Of logits [rows, vocabulary]: losses [rows], each times its weight, and their gradient in `type`. */

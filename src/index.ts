@@ -171,6 +171,8 @@ export {
   rmsNorm,
   rope,
   ropeTables,
+  segmentPositions,
+  segmentStarts,
   silu,
   softmax,
   swiglu,

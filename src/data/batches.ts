@@ -16,6 +16,8 @@ export interface Batch {
   readonly targets: HostArray;
   /** float32 [B, T], 1 where a target counts and 0 where it is padding. Absent: all count. */
   readonly mask?: HostArray;
+  /** int32 [B, T]: the document of each token, from 1 on in each row, and 0 for padding. Absent: a row is one document. */
+  readonly segments?: HostArray;
   /** Targets that count. */
   readonly validTokens: number;
 }

@@ -23,8 +23,8 @@ const hasElements = ({ shape }: Spec): boolean => sizeOf(shape) > 0;
 
 const float32 = (...shape: number[]): Spec => ({ shape, dtype: "float32" });
 
-/** q [B, T, N, H]; k and v [B, T, K, H]; the log-sum-exp [B · K, T · N / K, 1] */
-function attention([q, k]: readonly Spec[]): { q: Spec; k: Spec; logSumExp: Spec } | undefined {
+/** q [B, T, N, H]; k and v [B, T, K, H]; the log-sum-exp [B · K, T · N / K, 1]; starts of segments [B, T] */
+function attention([q, k]: readonly Spec[]): { q: Spec; k: Spec; logSumExp: Spec; starts: Spec } | undefined {
   const [B, T, N, H] = q!.shape;
   const K = k!.shape[2]!;
   if (q!.shape.length !== 4 || k!.shape.length !== 4 || N! % K !== 0) return undefined;
@@ -33,6 +33,7 @@ function attention([q, k]: readonly Spec[]): { q: Spec; k: Spec; logSumExp: Spec
     q: q!,
     k: { shape: [B!, T!, K, H!], dtype: q!.dtype },
     logSumExp: float32(B! * K, (T! * N!) / K, 1),
+    starts: { shape: [B!, T!], dtype: "int32" },
   };
 }
 
@@ -57,6 +58,14 @@ const kernels: Readonly<Record<string, Expects>> = {
   "halfbyte.attention_backward": (given) => {
     const of = attention(given);
     return of && { inputs: [of.q, of.k, of.k, of.q, of.logSumExp, of.q], outputs: [of.q, of.k, of.k] };
+  },
+  "halfbyte.segment_attention_forward": (given) => {
+    const of = attention(given);
+    return of && { inputs: [of.q, of.k, of.k, of.starts], outputs: [of.q, of.logSumExp] };
+  },
+  "halfbyte.segment_attention_backward": (given) => {
+    const of = attention(given);
+    return of && { inputs: [of.q, of.k, of.k, of.q, of.logSumExp, of.q, of.starts], outputs: [of.q, of.k, of.k] };
   },
   "halfbyte.softmax_loss": ([logits], [, gradient]) => {
     const [rows, vocabulary] = logits!.shape;

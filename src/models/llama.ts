@@ -14,6 +14,8 @@ import {
   rmsNorm,
   rope,
   ropeTables,
+  segmentPositions,
+  segmentStarts,
   swiglu,
 } from "../nn/index.ts";
 import {
@@ -111,6 +113,11 @@ export interface LlamaOptions {
   readonly scanLayers?: boolean;
   /** For each layer: what its linear layers tell of their tensors, as cotangents of these arrays. */
   readonly taps?: readonly LayerTaps[];
+  /**
+   * int32 [B, T]: the document that each token is of, as runs of equal numbers. Tokens attend to those of their own run, and
+   * positions count from its beginning. Absent: a row is one document.
+   */
+  readonly segments?: Tensor;
   /** Weight of the z-loss, log²(Σ exp(logits)) of each token that counts; default 0. */
   readonly zLoss?: number;
 }
@@ -182,12 +189,14 @@ const layersOf = ({ layers }: LlamaParams, { taps }: LlamaOptions): LayerInput[]
 /** The block as a function, under the options' remat policy. */
 function blocksOf(tokens: Tensor, options: LlamaOptions): LayerFunction<LayerInput> {
   const { headDim, ropeTheta: theta, ropeScaling: scaling } = options.config;
+  const { segments } = options;
+  const starts = segments && namedScope("segments", () => segmentStarts(segments));
   const tables = namedScope("rope", () =>
-    ropeTables(tokens.shape[1]!, { headDim, theta, ...(scaling && { scaling }) }),
+    ropeTables(starts ? segmentPositions(starts) : tokens.shape[1]!, { headDim, theta, ...(scaling && { scaling }) }),
   );
   return (input, x, place) => {
     const apply = ({ weights, taps }: LayerInput, x: Tensor) =>
-      llamaBlock(weights, x, { place, taps, tables, options });
+      llamaBlock(weights, x, { place, taps, tables, ...(starts && { starts }), options });
     return (options.remat ? remat(apply, options.remat) : apply)(input, x);
   };
 }
@@ -196,6 +205,8 @@ interface BlockContext {
   readonly place: LayerPlace;
   readonly taps: LayerTaps;
   readonly tables: RopeTables;
+  /** int32 [B, T]: where each token's document begins. */
+  readonly starts?: Tensor;
   readonly options: LlamaOptions;
 }
 
@@ -220,7 +231,9 @@ function attentionHalf(block: LlamaBlock<Tensor>, x_BTD: Tensor, context: BlockC
   const q_BTNH = turned(project("attn.q", x_BTD, block.q).reshape([B, T, N, H]));
   const k_BTKH = turned(project("attn.k", x_BTD, block.k).reshape([B, T, K, H]));
   const v_BTKH = project("attn.v", x_BTD, block.v).reshape([B, T, K, H]);
-  const mixed_BTNH = namedScope("attn", () => causalAttention({ q: q_BTNH, k: k_BTKH, v: v_BTKH }));
+  const { starts } = context;
+  const heads = { q: q_BTNH, k: k_BTKH, v: v_BTKH, ...(starts && { starts }) };
+  const mixed_BTNH = namedScope("attn", () => causalAttention(heads));
   return project("attn.o", mixed_BTNH.reshape([B, T, N * H]), block.o);
 }
 
@@ -273,6 +286,8 @@ export interface LlamaBatch {
   readonly targets: Tensor;
   /** [B, T] float32: 1 where the prediction counts. */
   readonly weights: Tensor;
+  /** As `LlamaOptions.segments`. */
+  readonly segments?: Tensor;
 }
 
 /** The loss and what it is made of, float32 scalars. */
@@ -286,11 +301,14 @@ export interface LlamaLoss {
 /** Masked next-token loss: the sum over tokens that count, divided by their number. */
 export function llamaLoss(
   params: LlamaParams,
-  { tokens, targets, weights }: LlamaBatch,
+  { tokens, targets, weights, segments }: LlamaBatch,
   options: LlamaOptions,
 ): LlamaLoss {
   const { config, zLoss = 0 } = options;
-  const hidden = llamaHidden(params, tokens, options).reshape([-1, config.embDim]);
+  const hidden = llamaHidden(params, tokens, { ...options, ...(segments && { segments }) }).reshape([
+    -1,
+    config.embDim,
+  ]);
   const head = params.head ?? params.embed;
   return namedScope("head", () => {
     const rows = { targets: targets.reshape([-1]), weights: weights.reshape([-1]) };

@@ -31,6 +31,8 @@ export interface AttentionInputs {
   readonly k: Tensor;
   /** [B, T, K, H] */
   readonly v: Tensor;
+  /** int32 [B, T]: the first position that each position sees, itself or one before. Absent: all see from the first on. */
+  readonly starts?: Tensor;
 }
 
 /** How much of the scores exists at a time. */
@@ -45,31 +47,39 @@ export interface AttentionTiles {
 const tilesFor = (length: number): AttentionTiles =>
   length <= 512 ? { rows: 64, heads: 64 } : { rows: 128, heads: 16 };
 
-/** softmax(q kᵀ / √H, causal) v → [B, T, N, H] in the inputs' dtype. @throws ShapeError where the inputs are others, or empty */
-export function causalAttention({ q, k, v }: AttentionInputs, tiles?: AttentionTiles): Tensor {
-  checkInputs({ q, k, v });
+/**
+ * softmax(q kᵀ / √H, causal) v → [B, T, N, H] in the inputs' dtype. With `starts`, documents that lie side by side don't see
+ * each other: a position's result has no bit of what comes before its start.
+ * @throws ShapeError where the inputs are others, or empty
+ */
+export function causalAttention({ q, k, v, starts }: AttentionInputs, tiles?: AttentionTiles): Tensor {
+  checkInputs({ q, k, v, ...(starts && { starts }) });
   const options: HeadsOptions = { group: q.shape[2]! / k.shape[2]!, tiles: tiles ?? tilesFor(q.shape[1]!) };
-  // Kernels get operands and give results in the order of these lists.
-  const forward = withKernel("halfbyte.attention_forward", (q: Tensor, k: Tensor, v: Tensor) => {
-    const { out, logSumExp } = allForward({ q, k, v }, options);
+  const kernel = starts === undefined ? "halfbyte.attention" : "halfbyte.segment_attention";
+  // Kernels get operands and give results in the order of these lists; the starts come last.
+  const forward = withKernel(`${kernel}_forward`, (q: Tensor, k: Tensor, v: Tensor, [starts]: Optional) => {
+    const { out, logSumExp } = allForward({ q, k, v, ...(starts && { starts }) }, options);
     return [out, logSumExp] as const;
   });
-  type Leaves = readonly [q: Tensor, k: Tensor, v: Tensor, out: Tensor, logSumExp: Tensor, ct: Tensor];
-  const backward = withKernel("halfbyte.attention_backward", (...[q, k, v, out, logSumExp, ct]: Leaves) => {
-    const { dq, dk, dv } = allBackward({ q, k, v, out, logSumExp, ct }, options);
+  type Leaves = readonly [q: Tensor, k: Tensor, v: Tensor, out: Tensor, logSumExp: Tensor, ct: Tensor, Optional];
+  const backward = withKernel(`${kernel}_backward`, (...[q, k, v, out, logSumExp, ct, [starts]]: Leaves) => {
+    const { dq, dk, dv } = allBackward({ q, k, v, out, logSumExp, ct, ...(starts && { starts }) }, options);
     return [dq, dk, dv] as const;
   });
   const attend = customVjp({
-    fwd: (q: Tensor, k: Tensor, v: Tensor) => {
-      const [out, logSumExp] = forward(q, k, v).map((x) => checkpointName(x, "context")) as [Tensor, Tensor];
-      return { out, residuals: { q, k, v, out, logSumExp } };
+    fwd: (q: Tensor, k: Tensor, v: Tensor, starts: Optional) => {
+      const [out, logSumExp] = forward(q, k, v, starts).map((x) => checkpointName(x, "context")) as [Tensor, Tensor];
+      return { out, residuals: { q, k, v, out, logSumExp, starts } };
     },
-    bwd: ({ q, k, v, out, logSumExp }, ct) => backward(q, k, v, out, logSumExp, ct),
+    bwd: ({ q, k, v, out, logSumExp, starts }, ct) => [...backward(q, k, v, out, logSumExp, ct, starts), null],
   });
-  return attend(q, k, v);
+  return attend(q, k, v, starts === undefined ? [] : [starts]);
 }
 
-function checkInputs({ q, k, v }: AttentionInputs): void {
+/** As a tree of Tensors. */
+type Optional = readonly [starts?: Tensor];
+
+function checkInputs({ q, k, v, starts }: AttentionInputs): void {
   const given = `got q ${showSpec(q)}, k ${showSpec(k)}, v ${showSpec(v)}`;
   const [B, T, N, H] = q.shape;
   const K = k.shape[2];
@@ -81,6 +91,9 @@ function checkInputs({ q, k, v }: AttentionInputs): void {
   if (!sameShape(v.shape, k.shape)) throw new ShapeError(`attention: k and v must have one shape; ${given}`);
   if (k.dtype !== q.dtype || v.dtype !== q.dtype) {
     throw new ShapeError(`attention: q, k and v must have one dtype; ${given}`);
+  }
+  if (starts && (starts.dtype !== "int32" || !sameShape(starts.shape, [B!, T!]))) {
+    throw new ShapeError(`attention: starts are int32 [batch, time]; got ${showSpec(starts)} and q ${showSpec(q)}`);
   }
   if (sizeOf(q.shape) === 0 || K === 0) throw new ShapeError(`attention: there is nothing to attend to; ${given}`);
   if (N! % K! !== 0) {
@@ -114,6 +127,16 @@ function byTime(x: Tensor, { shape }: Tensor, group: number): Tensor {
     .reshape(shape);
 }
 
+/** starts [B, T] → [B·K, T·G, 1]: as the rows of `byHead`. */
+function startsByHead(starts: Tensor, q: Tensor, group: number): Tensor {
+  const [B, T, N] = q.shape as [number, number, number];
+  const K = N / group;
+  return starts
+    .reshape([B, 1, T, 1])
+    .broadcastTo([B, K, T, group])
+    .reshape([B * K, T * group, 1]);
+}
+
 /** Results of parts, which have heads each, joined by name. */
 function joined<P>(parts: readonly P[], name: keyof P): Tensor {
   return concat(
@@ -123,17 +146,22 @@ function joined<P>(parts: readonly P[], name: keyof P): Tensor {
 }
 
 /** Of the inputs by time; the log-sum-exp [B·K, T·G, 1] is by head. */
-function allForward({ q, k, v }: Heads, options: HeadsOptions): AttendedHeads {
+function allForward({ q, k, v, starts }: Heads, options: HeadsOptions): AttendedHeads {
   const heads = { q: byHead(q, options.group), k: byHead(k, 1), v: byHead(v, 1) };
-  const ranges = headRanges(heads.q, options).map(({ of }) => ({ q: of(heads.q), k: of(heads.k), v: of(heads.v) }));
+  const rowStarts = starts && startsByHead(starts, q, options.group);
+  const ranges = headRanges(heads.q, options).map(({ of }) => ({
+    ...{ q: of(heads.q), k: of(heads.k), v: of(heads.v) },
+    ...(rowStarts && { starts: of(rowStarts) }),
+  }));
   const parts = inSequence(ranges, (range) => forward(range, options));
   return { out: byTime(joined(parts, "out"), q, options.group), logSumExp: joined(parts, "logSumExp") };
 }
 
 /** Of the inputs by time, but for the log-sum-exp. */
-function allBackward({ q, k, v, out, logSumExp, ct }: Saved, options: HeadsOptions): Cotangents {
+function allBackward({ q, k, v, out, logSumExp, ct, starts }: Saved, options: HeadsOptions): Cotangents {
   const { group } = options;
   const rows = { q: byHead(q, group), out: byHead(out, group), ct: byHead(ct, group) };
+  const rowStarts = starts && startsByHead(starts, q, group);
   const keys = { k: byHead(k, 1), v: byHead(v, 1) };
   const ranges = headRanges(rows.q, options).map(({ of }) => ({
     q: of(rows.q),
@@ -142,6 +170,7 @@ function allBackward({ q, k, v, out, logSumExp, ct }: Saved, options: HeadsOptio
     out: of(rows.out),
     logSumExp: of(logSumExp),
     ct: of(rows.ct),
+    ...(rowStarts && { starts: of(rowStarts) }),
   }));
   const parts = inSequence(ranges, (range) => backward(range, options));
   return {
@@ -185,15 +214,25 @@ interface BlockPlace {
   readonly scoreScale: number;
 }
 
-/** Float32 scores of a row block; keys after a row's position are masked. q [h, rows, H], k [h, keys, H]. */
-function blockScores(q: Tensor, k: Tensor, { start, group, scoreScale }: BlockPlace): Tensor {
+interface BlockInputs {
+  /** [h, rows, H] */
+  readonly q: Tensor;
+  /** [h, keys, H] */
+  readonly k: Tensor;
+  /** [h, rows, 1] */
+  readonly starts?: Tensor;
+}
+
+/** Float32 scores of a row block; keys after a row's position, or before its start, are masked. */
+function blockScores({ q, k, starts }: BlockInputs, { start, group, scoreScale }: BlockPlace): Tensor {
   const product = dot(q, k, { contract: [[2], [2]], batch: [[0], [0]], out: "float32" });
   const scores = scoreScale === 1 ? product : product.mul(scoreScale);
   const [, rows, keys] = scores.shape as [number, number, number];
   // Row r belongs to position ⌊(start + r) / group⌋; key s is visible where s·group ≤ start + r.
-  const visible = iota([rows, keys], 1, "int32")
+  const causal = iota([rows, keys], 1, "int32")
     .mul(group)
     .le(iota([rows, keys], 0, "int32").add(start));
+  const visible = starts === undefined ? causal : causal.and(iota([1, 1, keys], 2, "int32").ge(starts));
   return where(visible, scores, -1e30);
 }
 
@@ -202,16 +241,18 @@ interface AttendedHeads {
   readonly logSumExp: Tensor;
 }
 
-function forward({ q, k, v }: Heads, options: HeadsOptions): AttendedHeads {
+function forward({ q, k, v, starts }: Heads, options: HeadsOptions): AttendedHeads {
   const { q: scaledQ, scoreScale } = foldScale(q);
   const ranges = rowBlocks(q, options);
   const inputs = ranges.map(({ start, size, keys }) => ({
     q: scaledQ.narrow(1, start, size),
     k: k.narrow(1, 0, keys),
     v: v.narrow(1, 0, keys),
+    ...(starts && { starts: starts.narrow(1, start, size) }),
   }));
-  const blocks = inSequence(inputs, ({ q, k, v }, _: AttendedHeads | undefined, i) => {
-    const scores = blockScores(q, k, { start: ranges[i]!.start, group: options.group, scoreScale });
+  const blocks = inSequence(inputs, (block, _: AttendedHeads | undefined, i) => {
+    const { q, v } = block;
+    const scores = blockScores(block, { start: ranges[i]!.start, group: options.group, scoreScale });
     const highest = scores.maxOver(2, { keepDims: true });
     const weights = scores.sub(highest).exp();
     const total = weights.sum(2, { keepDims: true });
@@ -234,6 +275,7 @@ interface Heads {
   readonly q: Tensor;
   readonly k: Tensor;
   readonly v: Tensor;
+  readonly starts?: Tensor;
 }
 
 interface Saved extends Heads {
@@ -249,7 +291,7 @@ interface Cotangents {
   readonly dv: Tensor;
 }
 
-function backward({ q, k, v, out, logSumExp, ct }: Saved, options: HeadsOptions): Cotangents {
+function backward({ q, k, v, out, logSumExp, ct, starts }: Saved, options: HeadsOptions): Cotangents {
   const { dtype } = q;
   const { q: scaledQ, scoreScale, scale } = foldScale(q);
   // Σ p·dp of each row equals Σ out·ct.
@@ -264,10 +306,11 @@ function backward({ q, k, v, out, logSumExp, ct }: Saved, options: HeadsOptions)
   const inputs = ranges.map(({ start, size, keys }) => {
     const rows = (x: Tensor) => x.narrow(1, start, size);
     const blocks = { q: rows(scaledQ), k: k.narrow(1, 0, keys), v: v.narrow(1, 0, keys) };
-    return { ...blocks, logSumExp: rows(logSumExp), delta: rows(delta), ct: rows(ct) };
+    const saved = { logSumExp: rows(logSumExp), delta: rows(delta), ct: rows(ct) };
+    return { ...blocks, ...saved, ...(starts && { starts: rows(starts) }) };
   });
   const blocks = inSequence(inputs, (block, before: Cotangents | undefined, i) => {
-    const scores = blockScores(block.q, block.k, { start: ranges[i]!.start, group: options.group, scoreScale });
+    const scores = blockScores(block, { start: ranges[i]!.start, group: options.group, scoreScale });
     const rounded = scores.sub(block.logSumExp).exp().astype(dtype);
     const dWeights = dot(block.ct, block.v, { contract: [[2], [2]], batch: [[0], [0]], out: "float32" });
     const dScores = rounded.astype("float32").mul(dWeights.sub(block.delta)).astype(dtype);

@@ -15,5 +15,6 @@ export {
   ropeFrequencies,
   ropeTables,
 } from "./rope.ts";
+export { segmentPositions, segmentStarts } from "./segments.ts";
 export { logSoftmax, logSumExp, softmax } from "./softmax.ts";
 export { swiglu } from "./swiglu.ts";

@@ -32,17 +32,23 @@ export function ropeFrequencies({ headDim, theta, scaling }: RopeOptions): Float
   });
 }
 
-/** Factors of rotary positions: cosines and sines of the angles, [T, 1, H/2]. */
+/** Factors of rotary positions: cosines and sines of the angles, [T, 1, H/2], or [B, T, 1, H/2] where rows differ. */
 export interface RopeTables {
   readonly cos: Tensor;
   readonly sin: Tensor;
 }
 
-/** Tables for positions 0 … T−1. */
-export function ropeTables(length: number, options: RopeOptions): RopeTables {
+/** Tables for positions 0 … T−1, or for positions int32 [B, T]. */
+export function ropeTables(positions: number | Tensor, options: RopeOptions): RopeTables {
   const half = options.headDim / 2;
   const frequencies = constant(hostArray([1, half], "float32", ropeFrequencies(options)));
-  const angles = iota([length, half], 0, "float32").mul(frequencies).expandDims(1);
+  const angles =
+    typeof positions === "number"
+      ? iota([positions, half], 0, "float32").mul(frequencies).expandDims(1)
+      : positions
+          .astype("float32")
+          .reshape([...positions.shape, 1, 1])
+          .mul(frequencies);
   // Behind a barrier: XLA would otherwise compute them again in every loop that turns something by them.
   const [cos, sin] = optimizationBarrier([angles.cos(), angles.sin()]) as [Tensor, Tensor];
   return { cos, sin };

@@ -1,9 +1,8 @@
 /** Validation: the loss of all held-out tokens together, computed as training's forward pass computes. */
-import type { Tensor } from "../core/index.ts";
-import type { ValidationBatches } from "../data/index.ts";
+import type { ValidationBatch, ValidationBatches } from "../data/index.ts";
 import { disposeTree, fetchTree, jit } from "../jit/index.ts";
 import { bitsPerByte } from "../metrics/index.ts";
-import { type LlamaOptions, llamaLoss } from "../models/llama.ts";
+import { type LlamaBatch, type LlamaOptions, llamaLoss } from "../models/llama.ts";
 import type { Client, DeviceArray } from "../pjrt/index.ts";
 import { type ModelState, withScales } from "./modelState.ts";
 
@@ -21,16 +20,10 @@ export interface Evaluator {
   dispose(): void;
 }
 
-interface EvalBatch {
-  readonly tokens: Tensor;
-  readonly targets: Tensor;
-  readonly weights: Tensor;
-}
-
 /** Compiles at the first use. */
 export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
   const sums = jit(
-    ({ params, scales }: ModelState, batch: EvalBatch) => {
+    ({ params, scales }: ModelState, batch: LlamaBatch) => {
       const { lossSum, totalWeight } = llamaLoss(params, batch, withScales(model, scales));
       return { lossSum, totalWeight };
     },
@@ -38,21 +31,20 @@ export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
   );
   return {
     async evaluate(state, batches, maxBatches = batches.batches) {
-      const first = batches.batchAt(0);
-      await sums.compile(state, { tokens: first.tokens, targets: first.targets, weights: first.mask });
+      await sums.compile(state, lossBatch(batches.batchAt(0)));
       const start = performance.now();
       let nats = 0;
       let validTokens = 0;
       let bytes = 0;
       const count = Math.min(maxBatches, batches.batches);
       for (let index = 0; index < count; index++) {
-        const { tokens, targets, mask, targetBytes } = batches.batchAt(index);
-        const result = await sums(state, { tokens, targets, weights: mask });
+        const batch = batches.batchAt(index);
+        const result = await sums(state, lossBatch(batch));
         const { lossSum, totalWeight } = await fetchTree(result);
         disposeTree(result);
         nats += Number(lossSum.data[0]);
         validTokens += Number(totalWeight.data[0]);
-        bytes += targetBytes;
+        bytes += batch.targetBytes;
       }
       return {
         loss: nats / validTokens,
@@ -64,3 +56,9 @@ export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
     dispose: () => sums.dispose(),
   };
 }
+
+/** What the loss reads of a batch. */
+const lossBatch = ({ tokens, targets, mask: weights, segments }: ValidationBatch) => ({
+  ...{ tokens, targets, weights },
+  ...(segments && { segments }),
+});

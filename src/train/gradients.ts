@@ -6,7 +6,7 @@ import { largerMagnitudes, tapsOfScales, type Word } from "../quant/index.ts";
 
 /** How a step's gradient is taken. */
 export interface GradientOptions {
-  readonly model: Omit<LlamaOptions, "random" | "taps">;
+  readonly model: Omit<LlamaOptions, "random" | "taps" | "segments">;
   /** A: equal parts of the batch that are computed one after the other, so that activations of one are kept at a time. */
   readonly microBatches: number;
   readonly roundingSeed: number;

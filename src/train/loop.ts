@@ -240,8 +240,8 @@ function isEvalDue(step: number, { evalInterval, steps }: RunPlan): boolean {
 }
 
 /** What a compiled step gets of a batch. */
-export function stepBatch({ tokens, targets, mask: weights }: Batch) {
-  return { tokens, targets, ...(weights && { weights }) };
+export function stepBatch({ tokens, targets, mask: weights, segments }: Batch) {
+  return { tokens, targets, ...(weights && { weights }), ...(segments && { segments }) };
 }
 
 /** Learning rate and number of a step, as arguments of the compiled one. */

@@ -55,7 +55,7 @@ export interface NumericsInput {
   readonly scales?: Tensor;
 }
 
-type ModelOptions = Omit<LlamaOptions, "random" | "taps">;
+type ModelOptions = Omit<LlamaOptions, "random" | "taps" | "segments">;
 
 /** The loss that the step takes the gradient of, as far as its first micro-batch goes. */
 function partLoss(
@@ -179,12 +179,13 @@ async function valuesOf(program: NumericsProgram, given: ReturnType<Numerics["ar
 }
 
 /** The first B sequences of a step's batch. */
-function firstMicroBatch({ tokens, targets, mask }: Batch, batchSize: number) {
+function firstMicroBatch({ tokens, targets, mask, segments }: Batch, batchSize: number) {
   const length = tokens.shape[1]!;
   const rows = ({ dtype, data }: HostArray): HostArray =>
     hostArray([batchSize, length], dtype, data.slice(0, batchSize * length) as never);
   const weights = mask ?? hostArray([...tokens.shape], "float32", new Float32Array(tokens.data.length).fill(1));
-  return { tokens: rows(tokens), targets: rows(targets), weights: rows(weights) };
+  const read = { tokens: rows(tokens), targets: rows(targets), weights: rows(weights) };
+  return { ...read, ...(segments && { segments: rows(segments) }) };
 }
 
 /** Records from the statistics of all sites, in the order of layers, modules, x, W, dy. */

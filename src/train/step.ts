@@ -8,7 +8,7 @@ import { lossAndGradients } from "./gradients.ts";
 import type { RunPlan } from "./plan.ts";
 import type { TrainState } from "./state.ts";
 
-export interface StepOptions extends Omit<LlamaOptions, "random" | "taps"> {
+export interface StepOptions extends Omit<LlamaOptions, "random" | "taps" | "segments"> {
   readonly optimizer: AdamWSettings;
   /** For float16; the state then has a `lossScale`. */
   readonly lossScale?: LossScaleSettings;
@@ -27,6 +27,8 @@ export interface StepBatch {
   readonly targets: Tensor;
   /** float32 [A·B, T]; absent: every target counts. */
   readonly weights?: Tensor;
+  /** int32 [A·B, T]: the document of each token, as `LlamaOptions.segments`; absent: a row is one. */
+  readonly segments?: Tensor;
 }
 
 /** What differs between steps and is no data: arguments, so that one program serves all steps. */
@@ -95,11 +97,11 @@ export function makeTrainStep(options: StepOptions): TrainStep {
   return ({ params, optimizer: moments, lossScale, delayedScaling }, batch, { learningRate, step }) => {
     invariant((lossScale === undefined) === (scaling === undefined), "loss scale of settings and of state");
     invariant(delayed === undefined || delayedScaling !== undefined, "delayed scales of precision and of state");
-    const { tokens, targets } = batch;
+    const { tokens, targets, segments } = batch;
     const weights = batch.weights ?? full(tokens.shape, 1, "float32");
     const { loss, totalWeight, grads, amax } = lossAndGradients(
       params,
-      { tokens, targets, weights },
+      { tokens, targets, weights, ...(segments && { segments }) },
       {
         ...{ model, microBatches, roundingSeed, step },
         ...(lossScale && { lossScale: lossScale.scale }),

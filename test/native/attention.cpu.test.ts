@@ -2,7 +2,7 @@
 import fc from "fast-check";
 import { afterAll, describe, expect, it } from "vitest";
 import { vjp } from "../../src/autodiff/index.ts";
-import { type HostArray, interpret, type Tensor, toValues, treeLeaves } from "../../src/core/index.ts";
+import { type HostArray, hostArray, interpret, type Tensor, toValues, treeLeaves } from "../../src/core/index.ts";
 import { jit } from "../../src/jit/index.ts";
 import { countOperations, type ListedOperation } from "../../src/lower/index.ts";
 import { causalAttention } from "../../src/nn/index.ts";
@@ -34,6 +34,27 @@ function inputsOf({ batch, time, keyHeads, group, dim, dtype }: Shape): HostArra
     [batch, time, keyHeads, dim],
   ];
   return [random(wide, dtype, 1), random(wide, dtype, 2), random(narrow, dtype, 3), random(narrow, dtype, 4)];
+}
+
+/** With the first position that each sees as the last argument. */
+const segmentAttention = (...[ct, q, k, v, starts]: Tensor[]): readonly Tensor[] => {
+  const attend = (q: Tensor, k: Tensor, v: Tensor) => causalAttention({ q, k, v, starts: starts! });
+  const { out, pullback } = vjp(attend, q!, k!, v!);
+  return [out, ...pullback(ct!)];
+};
+
+/** Starts of documents of the given lengths, over and over until the sequence is full; each row begins elsewhere in the list. */
+function startsOf({ batch, time }: Shape, lengths: readonly number[]): HostArray {
+  const rows = Array.from({ length: batch }, (_, row) => {
+    const starts: number[] = [];
+    for (let i = row; starts.length < time; i++) {
+      const start = starts.length;
+      const length = Math.min(lengths[i % lengths.length]!, time - start);
+      for (let t = 0; t < length; t++) starts.push(start);
+    }
+    return starts;
+  });
+  return hostArray([batch, time], "int32", Int32Array.from(rows.flat()));
 }
 
 const shapes: fc.Arbitrary<Shape> = fc.record({
@@ -71,6 +92,76 @@ describe.skipIf(clients === undefined)("native attention", () => {
       }),
       { numRuns: 12, seed: 5 },
     );
+  });
+
+  it("gives what the plain lowering gives of documents side by side, with each instruction set", async () => {
+    const lengths = fc.array(fc.oneof(fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 300 })), {
+      minLength: 1,
+      maxLength: 6,
+    });
+    const longer = shapes.chain((shape) => fc.integer({ min: 1, max: 400 }).map((time) => ({ ...shape, time })));
+    await fc.assert(
+      fc.asyncProperty(longer, lengths, async (shape, lengths) => {
+        const inputs = [...inputsOf(shape), startsOf(shape, lengths)];
+        const plain = await run(clients!.plain, segmentAttention, inputs);
+        expect(plain.stablehlo).not.toContain("halfbyte_");
+        for (const [, client] of sets) {
+          const native = await run(client, segmentAttention, inputs);
+          expect(native.stablehlo).toContain("halfbyte_segment_attention_forward");
+          expect(native.stablehlo).toContain("halfbyte_segment_attention_backward");
+          native.results.forEach((x, i) => {
+            expect(difference(x, plain.results[i]!)).toBeLessThan(tolerance[shape.dtype]);
+          });
+        }
+      }),
+      { numRuns: 7, seed: 7 },
+    );
+  });
+
+  it.each(sets)("%s: one document has the bits of attention without starts", async (_, client) => {
+    for (const dtype of ["float32", "bfloat16"] as const) {
+      const shape: Shape = { batch: 2, time: 300, keyHeads: 2, group: 2, dim: 32, dtype };
+      const inputs = inputsOf(shape);
+      const plain = await run(client, attention, inputs);
+      const segments = await run(client, segmentAttention, [...inputs, startsOf(shape, [300])]);
+      expect(sameBits(segments.results, plain.results)).toBe(true);
+    }
+  });
+
+  it.each(sets)("%s: a document has no bit of those beside it, whatever is there", async (_, client) => {
+    for (const dtype of ["float32", "bfloat16"] as const) {
+      const shape: Shape = { batch: 1, time: 600, keyHeads: 1, group: 2, dim: 16, dtype };
+      const [from, to] = [290, 410];
+      const starts = startsOf(shape, [from, to - from, 190]);
+      const inputs = inputsOf(shape);
+      const other = inputsOf(shape).map((x, i) => {
+        const size = x.data.length / shape.time;
+        const changed = random(x.shape, dtype, 11 + i);
+        (changed.data as Float32Array).set(x.data.slice(from * size, to * size) as Float32Array, from * size);
+        return changed;
+      });
+      const [a, b] = [
+        await run(client, segmentAttention, [...inputs, starts]),
+        await run(client, segmentAttention, [...other, starts]),
+      ];
+      a.results.forEach((x, i) => {
+        const size = x.data.length / shape.time;
+        const own = ({ data }: HostArray) => data.slice(from * size, to * size);
+        expect(own(b.results[i]!)).toEqual(own(x));
+        expect(b.results[i]!.data).not.toEqual(x.data);
+      });
+    }
+  });
+
+  it.each(sets)("%s reads nothing outside the sequence for starts that are none", async (_, client) => {
+    const shape: Shape = { batch: 1, time: 70, keyHeads: 1, group: 1, dim: 16, dtype: "float32" };
+    const inputs = inputsOf(shape);
+    const wild = Int32Array.from({ length: 70 }, (_, t) => [-(2 ** 31), -1, t + 1, 2 ** 31 - 1][t % 4]!);
+    const meant = wild.map((start, t) => Math.min(Math.max(start, 0), t));
+    const [got, wanted] = await Promise.all(
+      [wild, meant].map((starts) => run(client, segmentAttention, [...inputs, hostArray([1, 70], "int32", starts)])),
+    );
+    expect(sameBits(got!.results, wanted!.results)).toBe(true);
   });
 
   it.each(sets)("%s gives what the interpreter gives", async (_, client) => {

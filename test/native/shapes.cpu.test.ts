@@ -21,10 +21,11 @@ interface Kernel {
   readonly attributes?: string;
 }
 
-const [q, k, logSumExp] = [
+const [q, k, logSumExp, starts] = [
   spec("bfloat16", 2, 6, 4, 16),
   spec("bfloat16", 2, 6, 2, 16),
   spec("float32", 4, 12, 1),
+  spec("int32", 2, 6),
 ] as const;
 const [rows, x, weight] = [spec("float32", 5), spec("bfloat16", 3, 32), spec("float32", 32)] as const;
 
@@ -32,6 +33,8 @@ const [rows, x, weight] = [spec("float32", 5), spec("bfloat16", 3, 32), spec("fl
 const calls: Readonly<Record<string, Kernel>> = {
   attention_forward: { inputs: [q, k, k], outputs: [q, logSumExp] },
   attention_backward: { inputs: [q, k, k, q, logSumExp, q], outputs: [q, k, k] },
+  segment_attention_forward: { inputs: [q, k, k, starts], outputs: [q, logSumExp] },
+  segment_attention_backward: { inputs: [q, k, k, q, logSumExp, q, starts], outputs: [q, k, k] },
   softmax_loss: {
     inputs: [spec("float32", 5, 33), spec("int32", 5), rows],
     outputs: [rows, spec("bfloat16", 5, 33)],

@@ -23,6 +23,22 @@ it("attention over 2,048 positions never holds [B, N, T, T], forward or backward
   expect(await temporaryBytes(backward as never, inputs)).toBeLessThan(half);
 }, 120_000);
 
+it("nor does attention within segments, whose masks are made where they are read", async () => {
+  const [B, T, N, K, H] = [2, 2048, 8, 4, 64];
+  const attend = (starts?: Tensor) => (q: Tensor, k: Tensor, v: Tensor) =>
+    causalAttention({ q, k, v, ...(starts && { starts }) });
+  type Inputs = [q: Tensor, k: Tensor, v: Tensor, ct: Tensor, starts: Tensor];
+  const backward = (...[q, k, v, ct, starts]: Inputs) => vjp(attend(starts), q, k, v).pullback(ct);
+  const plain = (...[q, k, v, ct]: Inputs) => vjp(attend(), q, k, v).pullback(ct);
+  const inputs = [...[N, K, K, N].map((heads) => spec([B, T, heads, H], "bfloat16")), spec([B, T], "int32")];
+  const [bytes, plainBytes] = [
+    await temporaryBytes(backward as never, inputs),
+    await temporaryBytes(plain as never, inputs.slice(0, 4)),
+  ];
+  // The starts by heads and little else.
+  expect(bytes).toBeLessThan(plainBytes + 4 * B * N * T * 4);
+}, 120_000);
+
 it("the loss of 8,192 tokens never holds more logits than a chunk, forward or backward", async () => {
   const [M, D, V] = [8192, 64, 16384];
   const loss = (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) =>
