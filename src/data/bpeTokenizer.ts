@@ -51,7 +51,7 @@ export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
     const whole = model.ignoreMerges ? wholeTokens.get(bytes.toString("latin1")) : undefined;
     if (whole !== undefined) return Int32Array.of(whole);
     return mergePairs(
-      Int32Array.from(bytes, (byte) => idOfByte[byte]!),
+      Int32Array.from(bytes, (byte) => idOfByte[byte]!).filter((id) => id >= 0),
       table,
     );
   });
@@ -115,20 +115,24 @@ export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
   };
 }
 
+/** Ids of single bytes; −1 for one without a token, which the text loses, as with Hugging Face's library: SmolLM2 has 21. */
 function byteIds(model: BpeModel, name: string): Int32Array {
   const ids = new Int32Array(256).fill(-1);
   model.tokens.forEach((bytes, id) => {
     if (bytes?.length === 1) ids[bytes[0]!] = id;
   });
-  const missing = ids.indexOf(-1);
+  const missing = ids.findIndex((id, byte) => id < 0 && isUsual(byte));
   if (missing >= 0) {
     throw new UserError(
       "E_TOKENIZER",
-      `${name}: no token for the byte 0x${missing.toString(16).padStart(2, "0")}; a byte-level vocabulary has all 256`,
+      `${name}: no token for the byte 0x${missing.toString(16).padStart(2, "0")}; a byte-level vocabulary has all of usual texts`,
     );
   }
   return ids;
 }
+
+/** Printable ASCII and the white space of texts. */
+const isUsual = (byte: number): boolean => (byte >= 0x20 && byte < 0x7f) || byte === 0x09 || byte === 0x0a;
 
 function hashOf(model: BpeModel): string {
   const hash = createHash("sha256");

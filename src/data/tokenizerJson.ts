@@ -73,7 +73,8 @@ function readMerges(model: Json, ids: ReadonlyMap<string, number>, refuse: Refus
 function textRules(file: Json, model: Json): TextRules | undefined {
   if (model.type !== undefined && model.type !== "BPE") return undefined;
   if (!isObject(model.vocab) || model.byte_fallback === true) return undefined;
-  // unk_token may be set: with a token for each byte it never occurs.
+  // With a token for each byte unk_token never occurs.
+  if (model.unk_token && !hasAllBytes(model.vocab)) return undefined;
   if (["dropout", "continuing_subword_prefix", "end_of_word_suffix"].some((key) => model[key])) return undefined;
   const { normalizer } = file;
   const isNfc = isObject(normalizer) && normalizer.type === "NFC";
@@ -81,6 +82,9 @@ function textRules(file: Json, model: Json): TextRules | undefined {
   const cuts = readCuts(file.pre_tokenizer);
   return cuts && { ...cuts, normalization: isNfc ? "NFC" : "none" };
 }
+
+const hasAllBytes = (vocab: Json): boolean =>
+  Array.from({ length: 256 }, (_, byte) => spellBytes(Uint8Array.of(byte))).every((spelled) => spelled in vocab);
 
 /** Splits that isolate, then ByteLevel, or ByteLevel alone with its own regex; undefined for anything else. */
 function readCuts(preTokenizer: unknown): Pick<TextRules, "splitPatterns" | "prefixSpace"> | undefined {

@@ -87,6 +87,15 @@ describe("tokenizerOfGguf", () => {
     expect(decode([...encode("abc é ab")])).toBe("abc é ab");
   });
 
+  it("drops bytes that have no token, as Hugging Face's library does, and takes unk_token's where there is one", () => {
+    const file = structuredClone(goldenJson<TokenizerJson>("10_tokenizer/tokenizer_llama3style"));
+    const { ć: _, ...vocab } = file.model.vocab; // byte 0x07
+    const without = { ...file, model: { ...file.model, vocab } };
+    const { encode, decode } = bpeTokenizer(parseTokenizerJson(without, "x")!, "x");
+    expect(decode(encode("bell\u0007, é"))).toBe("bell, é");
+    expect(parseTokenizerJson({ ...without, model: { ...without.model, unk_token: "a" } }, "x")).toBeUndefined();
+  });
+
   it("leaves out fillers and refuses what it can't make, by name", () => {
     const base = metadataOf(goldenJson("10_tokenizer/tokenizer_llama3style"), "llama-bpe");
     const tokens = base.get("tokenizer.ggml.tokens") as string[];
