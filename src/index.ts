@@ -119,7 +119,29 @@ export type { PadOptions } from "./core/ops/shape.ts";
 export type { DrawStream, Word } from "./core/random.ts";
 export type { Scope } from "./core/scope.ts";
 export type { BatchShape, TrainingBatches, ValidationBatch, ValidationBatches } from "./data/batches.ts";
-export { type Batch, syntheticBatches } from "./data/index.ts";
+export {
+  assistantSpans,
+  type Batch,
+  type ChatExample,
+  type ChatExampleOptions,
+  type ChatMessage,
+  type ChatTemplate,
+  type ChatTemplateChoice,
+  chatExample,
+  compileChatTemplate,
+  type DecodeOptions,
+  type EncodeOptions,
+  exampleDate,
+  type Frame,
+  loadChatTemplate,
+  loadTokenizer,
+  type RenderOptions,
+  renderChat,
+  streamDecoder,
+  syntheticBatches,
+  type TextSpan,
+  type Tokenizer,
+} from "./data/index.ts";
 export {
   type GgufFile,
   type GgufHeader,

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
 import { type AddedToken, addedTokenSplitter } from "./addedTokens.ts";
 import { mergePairs } from "./bpeMerge.ts";
+import { type Frame, framedIds, isFramed } from "./frame.ts";
 import { pieceCache } from "./pieceCache.ts";
 import { translateSplitPattern } from "./splitPattern.ts";
 import { decodeBytes, type Tokenizer } from "./tokenizer.ts";
@@ -24,6 +25,8 @@ export interface BpeModel {
   readonly ignoreMerges: boolean;
   /** Unicode normalisation before anything else. */
   readonly normalization: "NFC" | "none";
+  /** Put around a text on demand. */
+  readonly frame: Frame;
 }
 
 export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
@@ -99,7 +102,8 @@ export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
     hash: hashOf(model),
     vocabSize,
     eosId: model.eosId,
-    encode(text, { control = false } = {}) {
+    frame: model.frame,
+    encode(text, { control = false, framed = false } = {}) {
       used = 0;
       for (const section of sections(text.toWellFormed(), control)) {
         if ("text" in section) append(prefixed(section.text), 0);
@@ -108,7 +112,8 @@ export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
           buffer[used++] = section.id;
         }
       }
-      return buffer.slice(0, used);
+      const ids = buffer.slice(0, used);
+      return framed ? framedIds(model.frame, ids) : ids;
     },
     decode: (ids, options) => decodeBytes(source, ids, options),
     ...source,
@@ -136,8 +141,9 @@ const isUsual = (byte: number): boolean => (byte >= 0x20 && byte < 0x7f) || byte
 
 function hashOf(model: BpeModel): string {
   const hash = createHash("sha256");
-  const { splitPatterns, prefixSpace, ignoreMerges, normalization, eosId, added } = model;
-  hash.update(JSON.stringify([splitPatterns, prefixSpace, ignoreMerges, normalization, eosId, added]));
+  const { splitPatterns, prefixSpace, ignoreMerges, normalization, eosId, added, frame } = model;
+  const rules = [splitPatterns, prefixSpace, ignoreMerges, normalization, eosId, added];
+  hash.update(JSON.stringify(isFramed(frame) ? [...rules, frame] : rules));
   model.tokens.forEach((bytes, id) => {
     hash.update(`\n${id}:`);
     if (bytes !== undefined) hash.update(bytes);

@@ -7,6 +7,7 @@ import { UserError } from "../base/errors.ts";
 import { controlToken } from "./addedTokens.ts";
 import type { BpeModel } from "./bpeTokenizer.ts";
 import { bytesInAlphabetOrder } from "./byteAlphabet.ts";
+import { noFrame } from "./frame.ts";
 import { type Before, heapPop, heapPush } from "./heap.ts";
 import { defaultSplitPattern, translateSplitPattern } from "./splitPattern.ts";
 
@@ -140,6 +141,7 @@ function learnMerges(preTokens: ReadonlyMap<string, number>, vocabSize: number, 
     prefixSpace: false,
     ignoreMerges: false,
     normalization: "none",
+    frame: noFrame,
   };
 }
 

@@ -1,6 +1,7 @@
 /** The tokenizer that needs no file: a token is a byte, and 256 ends a document. */
 import { controlToken } from "./addedTokens.ts";
 import { type BpeModel, bpeTokenizer } from "./bpeTokenizer.ts";
+import { noFrame } from "./frame.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 
 const eosId = 256;
@@ -15,6 +16,7 @@ export const byteModel: BpeModel = {
   prefixSpace: false,
   ignoreMerges: false,
   normalization: "none",
+  frame: noFrame,
 };
 
 export function byteTokenizer(): Tokenizer {

@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { Tokenizer as LibraryTokenizer } from "@huggingface/tokenizers";
 import { type AddedToken, addedTokenSplitter } from "./addedTokens.ts";
 import { exactPreTokenizer } from "./exactPreTokenizer.ts";
+import { framedIds, readFrame } from "./frame.ts";
 import { pieceCache } from "./pieceCache.ts";
 import { exactDecoder, type Library, tokenBytes } from "./tokenBytes.ts";
 import { decodeBytes, type Tokenizer } from "./tokenizer.ts";
@@ -28,6 +29,7 @@ export function generalTokenizer(parsed: unknown, path: string, name: string, eo
   const refuse = refusing(path);
   const { file } = modelOf(parsed, refuse);
   const { added, eosId } = readAddedTokens(file, refuse, eosToken);
+  const frame = readFrame(file.post_processor, added, refuse);
   refuseInexact(file, refuse);
   checkVocab(file.model as Json, refuse);
   const library = openLibrary(
@@ -78,7 +80,8 @@ export function generalTokenizer(parsed: unknown, path: string, name: string, eo
       .digest("hex"),
     vocabSize,
     eosId,
-    encode(raw, { control = false, continues = false } = {}) {
+    frame,
+    encode(raw, { control = false, continues = false, framed = false } = {}) {
       const ids: number[] = [];
       for (const section of (continues ? sections.on : sections.start)(raw.toWellFormed(), control)) {
         if ("id" in section) ids.push(section.id);
@@ -88,7 +91,7 @@ export function generalTokenizer(parsed: unknown, path: string, name: string, eo
           for (const piece of pieces) for (const word of cutWords(piece)) for (const id of idsOf(word)) ids.push(id);
         }
       }
-      return Int32Array.from(ids);
+      return framed ? framedIds(frame, Int32Array.from(ids)) : Int32Array.from(ids);
     },
     decode: (ids, options) => decodeBytes(source, ids, options),
     ...source,

@@ -18,6 +18,22 @@ export { type BpeModel, bpeTokenizer } from "./bpeTokenizer.ts";
 export { smallestVocab, type TrainBpeOptions, trainBpe, trainedEos } from "./bpeTrainer.ts";
 export { byteTokenizer } from "./byteTokenizer.ts";
 export {
+  assistantSpans,
+  type ChatExample,
+  type ChatExampleOptions,
+  chatExample,
+  exampleDate,
+} from "./chatExample.ts";
+export { type ChatTemplateChoice, loadChatTemplate } from "./chatFiles.ts";
+export {
+  type ChatMessage,
+  type ChatTemplate,
+  compileChatTemplate,
+  type RenderOptions,
+  renderChat,
+  type TextSpan,
+} from "./chatTemplate.ts";
+export {
   type Dataset,
   type DatasetSettings,
   type OpenDatasetOptions,
@@ -26,6 +42,7 @@ export {
   type SplitSize,
   splitFiles,
 } from "./dataset.ts";
+export type { Frame } from "./frame.ts";
 export { type TokenizerFiles, tokenizerOfGguf } from "./ggufTokenizer.ts";
 export { type PackedTokens, packDocuments } from "./packing.ts";
 export { permutation } from "./permutation.ts";

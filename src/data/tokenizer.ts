@@ -1,4 +1,5 @@
 /** What every tokenizer is to the rest of the program, and decoding, which is the same for all of them. */
+import type { Frame } from "./frame.ts";
 
 export interface EncodeOptions {
   /** Turn the spellings of control tokens in the text into those tokens. Off: text can never become a control token. */
@@ -8,6 +9,8 @@ export interface EncodeOptions {
    * this is no beginning.
    */
   readonly continues?: boolean;
+  /** Put around the text what the tokenizer's own rule puts there (`frame`). Off: the ids are the text's alone. */
+  readonly framed?: boolean;
 }
 
 export interface DecodeOptions {
@@ -24,6 +27,8 @@ export interface Tokenizer {
   readonly vocabSize: number;
   /** The control token that ends every document. */
   readonly eosId: number;
+  /** Control tokens that the tokenizer's own rule puts around a text, such as `<|begin_of_text|>` before it. */
+  readonly frame: Frame;
   /** Ids of the text. Lone surrogates count as U+FFFD. */
   encode(text: string, options?: EncodeOptions): Int32Array;
   /** Text of the ids; bytes that are not UTF-8 become U+FFFD, as the Unicode standard recommends. */

@@ -6,6 +6,7 @@ import { UserError } from "../base/errors.ts";
 import type { BpeModel } from "./bpeTokenizer.ts";
 import { spellBytes, unspellBytes } from "./byteAlphabet.ts";
 import { exactPreTokenizer, isolate } from "./exactPreTokenizer.ts";
+import { readFrame, writeFrame } from "./frame.ts";
 import { byteLevelPattern, translateSplitPattern } from "./splitPattern.ts";
 import {
   checkedId,
@@ -53,6 +54,7 @@ export function parseTokenizerJson(parsed: unknown, path: string, eosToken?: str
     added,
     eosId,
     ignoreMerges: model.ignore_merges === true,
+    frame: readFrame(file.post_processor, added, refuse),
     ...rules,
   };
 }
@@ -124,7 +126,7 @@ export function toTokenizerJson(model: BpeModel): Json {
     pre_tokenizer: model.prefixSpace
       ? { ...byteLevel, add_prefix_space: true, use_regex: true }
       : { type: "Sequence", pretokenizers: [...model.splitPatterns.map(isolate), byteLevel] },
-    post_processor: byteLevel,
+    post_processor: writeFrame(model.frame, model.added, byteLevel),
     decoder: byteLevel,
     model: {
       type: "BPE",
