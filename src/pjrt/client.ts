@@ -4,11 +4,11 @@ import type { PjrtApi } from "./api.ts";
 import { encodeStruct } from "./api.ts";
 import { type CompileOptions, encodeCompileOptions } from "./compileOptions.ts";
 import { type DeviceArray, type Holding, measure, release } from "./deviceArray.ts";
+import { checkEnvironment } from "./environmentChoices.ts";
 import { EventLane } from "./events.ts";
 import { canSerialize, Executable, type Execution } from "./executable.ts";
 import { encodeNamedValues } from "./namedValues.ts";
 import { type Pointer, readString, viewAt } from "./native.ts";
-import { oneDnnWanted } from "./oneDnnChoice.ts";
 import { loadPlugin, locatePlugin, type Plugin } from "./plugin.ts";
 import { pjrtStatus } from "./status.ts";
 import { StepSlots } from "./stepSlots.ts";
@@ -68,12 +68,13 @@ export class Client {
   #failure: { readonly error: unknown } | undefined;
   #closed = false;
 
-  /** @throws UserError where options or the plugin's file are wrong; PjrtError where the plugin refuses. */
+  /** @throws UserError where options, the environment or the plugin's file are wrong; PjrtError where the plugin refuses. */
   constructor(options: ClientOptions = {}) {
     const { devices } = options;
     if (devices !== undefined && !(Number.isInteger(devices) && devices >= 1 && devices <= 64)) {
       throw new UserError("E_DEVICES", `devices must be a whole number from 1 to 64; got ${devices}`);
     }
+    checkEnvironment();
     const { plugin, nativeKernels = "auto" } = options;
     this.nativeKernelsWanted = nativeKernels === "auto";
     this.plugin =
@@ -281,9 +282,9 @@ function readDevices(api: PjrtApi, client: Pointer): Device[] {
 let shared: Client | undefined;
 let sharedOptions: ClientOptions = {};
 
-/** Sets the options of the process-wide client. @throws UserError once that client exists, or where HALFBYTE_ONEDNN is no choice */
+/** Sets the options of the process-wide client. @throws UserError once that client exists, or where a variable of the environment is no choice */
 export function configureDefaultClient(options: ClientOptions): void {
-  oneDnnWanted();
+  checkEnvironment();
   if (shared !== undefined) {
     throw new UserError(
       "E_CLIENT",

@@ -10,10 +10,11 @@
 export { Client, type ClientOptions, configureDefaultClient, type Device, defaultClient } from "./client.ts";
 export { type CompileOptions, encodeCompileOptions, type OptionValue } from "./compileOptions.ts";
 export { DeviceArray } from "./deviceArray.ts";
+export type { KernelInstructions } from "./environmentChoices.ts";
 export { canSerialize, Executable, type ExecuteOptions, type Execution, type MemoryStats } from "./executable.ts";
 export { withHloDump } from "./hloDump.ts";
 export { exitNow } from "./native.ts";
-export { type InstructionSet, type NativeKernels, nativeKernels } from "./nativeKernels.ts";
+export { type NativeKernels, nativeKernels } from "./nativeKernels.ts";
 export { type OneDnn, probeOneDnn } from "./oneDnn.ts";
 export { type MatrixPeak, measureMatrixPeak } from "./peak.ts";
 export {

@@ -6,24 +6,24 @@ import { createHash } from "node:crypto";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { environmentSwitch } from "../base/environmentSwitch.ts";
 import { UserError } from "../base/errors.ts";
 import { hostArray } from "../core/hostArray.ts";
 import type { Client } from "./client.ts";
+import {
+  type KernelInstructions,
+  kernelInstructions,
+  nativeKernelsWanted,
+  wantedInstructions,
+} from "./environmentChoices.ts";
 import { addressOf, loadLibrary, type NativeLibrary, type Pointer, readString, viewAt } from "./native.ts";
 import { cacheFolder, type Plugin, setUp } from "./plugin.ts";
 import { put } from "./transfers.ts";
-
-/** Worst first; the bits by which the library counts them, and programs name them. */
-const instructionSets = { avx2: 1, avx512: 2, avx512bf16: 4 } as const;
-/** What the kernels are compiled for. */
-export type InstructionSet = keyof typeof instructionSets;
 
 /** Whether a client's programs call native kernels: with which instructions, or why not. */
 export type NativeKernels =
   | {
       readonly used: true;
-      readonly instructionSet: InstructionSet;
+      readonly instructionSet: KernelInstructions;
       /** As programs name it. */
       readonly instructions: number;
       readonly compiler: string;
@@ -53,36 +53,28 @@ export function nativeKernels(client: Client): Promise<NativeKernels> {
   return answer;
 }
 
-/** HALFBYTE_NATIVE_KERNELS, of the same meaning as the key native_kernels. @throws UserError where it is neither */
-function wantedByEnvironment(): boolean {
-  const words = "0, off or false for XLA alone, and 1, auto, on or true for native kernels where they are";
-  return environmentSwitch(
-    "HALFBYTE_NATIVE_KERNELS",
-    (given) => new UserError("E_NATIVE", `HALFBYTE_NATIVE_KERNELS is ${given}; it takes ${words}`),
-  );
-}
-
 async function find(client: Client): Promise<NativeKernels> {
   const not = (reason: string): NativeKernels => ({ used: false, reason });
-  if (!wantedByEnvironment()) return not(`HALFBYTE_NATIVE_KERNELS is ${process.env.HALFBYTE_NATIVE_KERNELS}`);
+  if (!nativeKernelsWanted()) return not(`HALFBYTE_NATIVE_KERNELS is ${process.env.HALFBYTE_NATIVE_KERNELS}`);
   if (!client.nativeKernelsWanted) return not("native_kernels is off");
   if (client.platformName !== "cpu") return not(`the platform is ${client.platformName}`);
   const library = locateLibrary();
   if (library === undefined) return not(`they are not built: ${setUp} (it builds them where a C++ compiler is)`);
   if (!isWhole(library)) return not(`${library.path} is not what was built: ${setUp}, which builds it again`);
-  let instructionSet: InstructionSet | undefined;
+  let instructionSet: KernelInstructions | undefined;
   try {
     const loaded = loadLibrary(library.path, "the native kernels");
     instructionSet = chooseInstructions(Number(loaded.callSymbol("halfbyte_instruction_sets") ?? 0n));
     if (instructionSet === undefined) return not("the processor has neither AVX2 nor AVX-512");
     register(client.plugin, loaded);
-    if (!(await answersRightly(client, instructionSets[instructionSet]))) return not("a trial call gave wrong results");
+    if (!(await answersRightly(client, kernelInstructions[instructionSet])))
+      return not("a trial call gave wrong results");
   } catch (error) {
     if (error instanceof UserError && error.code === "E_NATIVE") throw error;
     return not((error as Error).message.split("\n")[0]!);
   }
   const { compiler, sha256: identity } = library;
-  return { used: true, instructionSet, instructions: instructionSets[instructionSet], compiler, identity };
+  return { used: true, instructionSet, instructions: kernelInstructions[instructionSet], compiler, identity };
 }
 
 /** Whether the file is what its record says: one that was cut off would end the process when it is read, another gives other bits. */
@@ -112,10 +104,12 @@ function locateLibrary(): Library | undefined {
 }
 
 /** The best of those that are there, or HALFBYTE_NATIVE_ISA. */
-function chooseInstructions(bits: number): InstructionSet | undefined {
-  const there = (Object.keys(instructionSets) as InstructionSet[]).filter((name) => bits & instructionSets[name]);
-  const chosen = process.env.HALFBYTE_NATIVE_ISA;
-  if (!chosen) return there.at(-1);
+function chooseInstructions(bits: number): KernelInstructions | undefined {
+  const there = (Object.keys(kernelInstructions) as KernelInstructions[]).filter(
+    (name) => bits & kernelInstructions[name],
+  );
+  const chosen = wantedInstructions();
+  if (chosen === undefined) return there.at(-1);
   const found = there.find((name) => name === chosen);
   if (found !== undefined) return found;
   const known = there.length === 0 ? "none" : there.join(", ");

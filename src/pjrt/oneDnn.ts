@@ -2,9 +2,9 @@
 import { type InstructionSet, includesSet, processorMode } from "../base/processorMode.ts";
 import { hostArray } from "../core/hostArray.ts";
 import type { Client } from "./client.ts";
+import { oneDnnWanted } from "./environmentChoices.ts";
 import type { Executable } from "./executable.ts";
 import { oneDnnProgram, type Product } from "./matrixProduct.ts";
-import { oneDnnWanted } from "./oneDnnChoice.ts";
 import { put } from "./transfers.ts";
 
 /** For which operands `__onednn$matmul` exists and is right. */

@@ -3,17 +3,17 @@ import { vi } from "vitest";
 import { encodeArray } from "../../src/core/codecs.ts";
 import { type HostArray, hostArray, type Tensor, toValues } from "../../src/core/index.ts";
 import { jit } from "../../src/jit/index.ts";
-import { Client, type InstructionSet, nativeKernels } from "../../src/pjrt/index.ts";
+import { Client, type KernelInstructions, nativeKernels } from "../../src/pjrt/index.ts";
 import { fetchAndFree } from "../fetchAndFree.ts";
 
 export interface KernelClients {
   readonly plain: Client;
-  readonly native: ReadonlyMap<InstructionSet, Client>;
+  readonly native: ReadonlyMap<KernelInstructions, Client>;
 }
 
 /** Undefined with the reason on the console where there are no kernels: tests then skip. */
 export async function kernelClients(): Promise<KernelClients | undefined> {
-  const native = new Map<InstructionSet, Client>();
+  const native = new Map<KernelInstructions, Client>();
   for (const name of ["avx2", "avx512", "avx512bf16"] as const) {
     vi.stubEnv("HALFBYTE_NATIVE_ISA", name);
     const client = new Client();
