@@ -5,7 +5,7 @@
 import { invariant } from "../base/errors.ts";
 import { type HostArray, hostArray } from "../core/hostArray.ts";
 import { permutation } from "./permutation.ts";
-import { streamWindows } from "./streamWindows.ts";
+import { type Packing, sequencesOf } from "./sequences.ts";
 import type { TokenStream } from "./tokenStream.ts";
 
 /** Tokens of a step and what they are to predict, on the host. */
@@ -53,11 +53,13 @@ export interface BatchShape {
   readonly microBatches?: number;
   /** T: targets in a window. */
   readonly windowLength: number;
+  /** Default: one stream, cut anywhere, in which tokens attend to all before them. */
+  readonly packing?: Packing;
 }
 
 /** The batches of training steps: all micro-batches together, so that data do not depend on how a batch is cut. */
-export function stepShape({ batchSize, windowLength, microBatches = 1 }: BatchShape): BatchShape {
-  return { batchSize: batchSize * microBatches, windowLength };
+export function stepShape({ batchSize, windowLength, microBatches = 1, packing }: BatchShape): BatchShape {
+  return { batchSize: batchSize * microBatches, windowLength, ...(packing && { packing }) };
 }
 
 /** What an epoch is made of: sequences of T targets, each of which is written into a row of a batch by its number. */
@@ -65,16 +67,18 @@ export interface Sequences {
   readonly count: number;
   /** Whether some targets do not count, so that batches have a mask. */
   readonly masked: boolean;
+  /** Whether batches say which tokens are of which document. */
+  readonly segmented?: boolean;
   /** Writes sequence `index` (0 .. count-1) into row `row`, of which nothing was written yet. */
   write(index: number, batch: BatchRows, row: number): void;
 }
 
-/** Training batches over the full windows of a stream; fewer than T tokens at its end are left out. */
+/** Training batches over the sequences of a stream; of one that is cut, fewer than T tokens at its end are left out. */
 export function trainingBatches(stream: TokenStream, cut: BatchShape, seed: number): TrainingBatches {
   const shape = stepShape(cut);
   const { batchSize } = shape;
-  const windows = streamWindows(stream, shape.windowLength);
-  invariant(windows.count > 0, "training batches of a stream shorter than a window");
+  const windows = sequencesOf(stream, shape, "full");
+  invariant(windows.count > 0, "training batches of a stream without a sequence");
   let cached = { epoch: -1, windowAt: (position: number) => position };
   const windowAt = (position: number): number => {
     const epoch = Math.floor(position / windows.count);
@@ -86,7 +90,7 @@ export function trainingBatches(stream: TokenStream, cut: BatchShape, seed: numb
     epochAt: (step) => (step * batchSize) / windows.count,
     batchAt(step) {
       invariant(Number.isInteger(step) && step >= 1, `training steps count from 1; got ${step}`);
-      const batch = emptyBatch(shape, windows.masked);
+      const batch = emptyBatch(shape, windows.masked, windows.segmented);
       for (let row = 0; row < batchSize; row++) windows.write(windowAt((step - 1) * batchSize + row), batch, row);
       return finishBatch(batch, shape);
     },
@@ -99,15 +103,15 @@ export function validationBatches(
   shape: BatchShape,
   bytesOfToken: ArrayLike<number>,
 ): ValidationBatches {
-  const { batchSize, windowLength } = shape;
-  const sequences = streamWindows(stream, windowLength, "padded");
+  const { batchSize } = shape;
+  const sequences = sequencesOf(stream, shape, "padded");
   const batches = Math.ceil(sequences.count / batchSize);
   return {
     windows: sequences.count,
     batches,
     batchAt(index) {
       invariant(Number.isInteger(index) && index >= 0 && index < batches, `validation batch ${index} of ${batches}`);
-      const rows = emptyBatch(shape, true);
+      const rows = emptyBatch(shape, true, sequences.segmented);
       const first = index * batchSize;
       const count = Math.min(batchSize, sequences.count - first);
       for (let row = 0; row < count; row++) sequences.write(first + row, rows, row);
@@ -129,26 +133,33 @@ export interface BatchRows {
   readonly targets: Int32Array;
   /** 1 where a target counts. Absent: all do. */
   readonly mask?: Float32Array;
+  /** Numbers of documents from 1 on, 0 for padding. Absent: nobody asks. */
+  readonly segments?: Int32Array;
 }
 
-/** @param masked whether targets count only where a sequence says so */
-export function emptyBatch({ batchSize, windowLength }: BatchShape, masked = false): BatchRows {
+/** @param masked whether targets count only where a sequence says so @param segmented whether tokens have documents */
+export function emptyBatch({ batchSize, windowLength }: BatchShape, masked = false, segmented = false): BatchRows {
   const size = batchSize * windowLength;
   return {
     windowLength,
     tokens: new Int32Array(size),
     targets: new Int32Array(size),
     ...(masked && { mask: new Float32Array(size) }),
+    ...(segmented && { segments: new Int32Array(size) }),
   };
 }
 
 /** The batch of rows that are written. */
-export function finishBatch({ tokens, targets, mask }: BatchRows, { batchSize, windowLength }: BatchShape): Batch {
+export function finishBatch(
+  { tokens, targets, mask, segments }: BatchRows,
+  { batchSize, windowLength }: BatchShape,
+): Batch {
   const shape = [batchSize, windowLength];
   return {
     tokens: hostArray(shape, "int32", tokens),
     targets: hostArray(shape, "int32", targets),
     ...(mask && { mask: hostArray(shape, "float32", mask) }),
+    ...(segments && { segments: hostArray(shape, "int32", segments) }),
     validTokens: mask ? mask.reduce((sum, weight) => sum + weight, 0) : batchSize * windowLength,
   };
 }

@@ -2,31 +2,58 @@
 import type { BatchRows, Sequences } from "./batches.ts";
 import { fullWindows } from "./packing.ts";
 import type { TokenStream } from "./tokenStream.ts";
+import { writePiece } from "./writePiece.ts";
 
-/**
- * Windows of T targets. Tokens at the end that fill none are left out, or, "padded", make a last window whose other targets
- * do not count.
- */
-export function streamWindows(stream: TokenStream, windowLength: number, end: "full" | "padded" = "full"): Sequences {
+export interface StreamWindowsOptions {
+  /** What becomes of tokens at the end that fill no window: left out (the default), or a last one whose other targets do not count. */
+  readonly end?: "full" | "padded";
+  /** Whether batches say which tokens are of which document; the first token of a document is then predicted from none. */
+  readonly segmented?: boolean;
+}
+
+/** Windows of T targets, cut wherever they end. */
+export function streamWindows(
+  stream: TokenStream,
+  windowLength: number,
+  { end = "full", segmented = false }: StreamWindowsOptions = {},
+): Sequences {
   const targets = stream.length - 1;
   const padded = end === "padded";
   return {
     count: padded ? Math.ceil(targets / windowLength) : fullWindows(stream.length, windowLength),
-    masked: padded || stream.readMask !== undefined,
+    masked: padded || segmented || stream.readMask !== undefined,
+    segmented,
     write(index, batch, row) {
       const start = index * windowLength;
-      writeRow(stream, start, Math.min(windowLength, targets - start), batch, row);
+      const count = Math.min(windowLength, targets - start);
+      writePiece(stream, { start, count }, batch, { row, at: 0, segment: 1 });
+      if (segmented) separateDocuments(stream, start, count, batch, row);
     },
   };
 }
 
-/** `count` tokens from `start`, those one further on as targets, and which of these count. */
-function writeRow(stream: TokenStream, start: number, count: number, batch: BatchRows, row: number): void {
+/** Numbers the documents of `count` tokens from `start`. */
+function separateDocuments(stream: TokenStream, start: number, count: number, batch: BatchRows, row: number): void {
   const offset = row * batch.windowLength;
-  const ids = stream.read(start, count + 1);
-  batch.tokens.set(ids.subarray(0, count), offset);
-  batch.targets.set(ids.subarray(1), offset);
-  if (batch.mask === undefined) return;
-  if (stream.readMask) batch.mask.set(stream.readMask(start + 1, count), offset);
-  else batch.mask.fill(1, offset, offset + count);
+  let document = documentAt(stream, start);
+  let from = start;
+  for (let segment = 1; from < start + count; segment++) {
+    const [end] = stream.readEnds(document++, 1) as unknown as [number];
+    const to = Math.min(end, start + count);
+    batch.segments!.fill(segment, offset + from - start, offset + to - start);
+    // What follows a document's end is of the next.
+    if (end <= start + count) batch.mask![offset + end - 1 - start] = 0;
+    from = to;
+  }
+}
+
+/** The document that a position lies in. */
+function documentAt(stream: TokenStream, position: number): number {
+  let [low, high] = [0, stream.documents - 1];
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (stream.readEnds(middle, 1)[0]! > position) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
