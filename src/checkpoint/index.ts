@@ -6,7 +6,7 @@ export { type BestCheckpoint, bestCheckpoint, offerBestCheckpoint } from "./best
 export { type WeightFormatName, weightFormats } from "./compressedTensors.ts";
 export { decompressModel } from "./decompressModel.ts";
 export { type HfLlama, loadHfLlama } from "./hfLlama.ts";
-export { loadParameters, type StartingParameters } from "./loadParameters.ts";
+export { loadFullState, loadParameters, type StartingParameters, type StartingState } from "./loadParameters.ts";
 export { hasModelFiles, openModelFiles, readJson } from "./modelFiles.ts";
 export { quantizeModel, type TensorError } from "./quantizeModel.ts";
 export type { Retention } from "./retention.ts";

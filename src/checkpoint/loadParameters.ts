@@ -1,4 +1,4 @@
-/** Weights to begin a run with: from a checkpoint of another run, or from a Hugging Face folder. */
+/** What a run may begin with of another: weights, from a checkpoint or a Hugging Face folder, or a whole state, from a checkpoint. */
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
@@ -8,7 +8,14 @@ import { llamaToHf } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import { loadHfLlama } from "./hfLlama.ts";
 import { openSafetensors } from "./safetensors.ts";
-import { listCheckpoints, loadCheckpointParameters, newestCheckpoint, notFiniteAt } from "./trainingCheckpoint.ts";
+import {
+  type LoadedCheckpoint,
+  listCheckpoints,
+  loadCheckpoint,
+  loadCheckpointParameters,
+  newestCheckpoint,
+  notFiniteAt,
+} from "./trainingCheckpoint.ts";
 import { faultOf } from "./wholeFolder.ts";
 
 /** Weights that a run begins with, and where they are from. */
@@ -18,6 +25,16 @@ export interface StartingParameters {
   /** The folder they were read from. */
   readonly from: string;
 }
+
+/** A whole state that a run begins with, and where it is from. */
+export interface StartingState {
+  readonly state: LoadedCheckpoint;
+  /** The step's folder. */
+  readonly from: string;
+}
+
+/** The setting that gave a path. */
+type PathKey = "load_parameters_path" | "load_full_state_path";
 
 type Size = string | number | boolean | undefined;
 type Sizes = Readonly<Record<string, Size>>;
@@ -49,46 +66,81 @@ function sizesOf(config: LlamaConfig): Sizes {
  * @throws UserError (E_LOAD_PARAMETERS) where there is none, or for another model than `config`: it names the key to set
  */
 export async function loadParameters(path: string, config: LlamaConfig): Promise<StartingParameters> {
+  const key = "load_parameters_path";
+  const checkpoint = await checkpointAt(path, key);
+  if (checkpoint !== undefined) {
+    await requireModel(key, checkpoint, config);
+    return { params: await loadCheckpointParameters(checkpoint, config), from: checkpoint };
+  }
+  if (existsSync(join(path, "config.json"))) return fromHuggingFace(path, config);
+  return refuse(
+    key,
+    path,
+    `${whatIsThere(path)}. Give a run's folder, one of its checkpoints, or a Hugging Face folder of a Llama model`,
+  );
+}
+
+/**
+ * Weights, moments, counts and what else a checkpoint knows. @param path a step folder, or a run's folder
+ * @throws UserError (E_LOAD_PARAMETERS) where there is none, or for another model than `config`
+ */
+export async function loadFullState(path: string, config: LlamaConfig): Promise<StartingState> {
+  const key = "load_full_state_path";
+  const checkpoint = await checkpointAt(path, key);
+  if (checkpoint !== undefined) {
+    await requireModel(key, checkpoint, config);
+    return { state: await loadCheckpoint(checkpoint, config), from: checkpoint };
+  }
+  if (existsSync(join(path, "config.json"))) {
+    return refuse(
+      key,
+      path,
+      "a Hugging Face folder has weights, but no optimizer and no count of steps: load_parameters_path begins with weights alone",
+    );
+  }
+  return refuse(key, path, `${whatIsThere(path)}. Give a run's folder, or one of its checkpoints`);
+}
+
+const whatIsThere = (path: string): string => (existsSync(path) ? "it holds no weights" : "there is no such folder");
+
+/** The folder of a whole checkpoint that a path stands for; undefined where it stands for none. @throws UserError */
+async function checkpointAt(path: string, key: PathKey): Promise<string | undefined> {
   if (existsSync(join(path, "checkpoints"))) {
     const newest = await newestCheckpoint(join(path, "checkpoints"), () => {});
-    if (newest === undefined) return refuse(path, "the run has no whole checkpoint");
-    return fromCheckpoint(newest.path, config);
+    return newest?.path ?? refuse(key, path, "the run has no whole checkpoint");
   }
   if (existsSync(join(path, "params.safetensors"))) {
     const fault = await faultOf(path);
-    return fault === undefined ? fromCheckpoint(path, config) : refuse(path, `the checkpoint is damaged: ${fault}`);
+    return fault === undefined ? path : refuse(key, path, `the checkpoint is damaged: ${fault}`);
   }
-  if (existsSync(join(path, "config.json"))) return fromHuggingFace(path, config);
   if (statSync(path, { throwIfNoEntry: false })?.isFile()) {
-    return refuse(path, `this is a file: give the folder it is in, ${dirname(path)}`);
+    return refuse(key, path, `this is a file: give the folder it is in, ${dirname(path)}`);
   }
   if (listCheckpoints(path).length > 0) {
     return refuse(
+      key,
       path,
       `these are a run's checkpoints: give the run's folder, ${dirname(path)}, or one step's folder in it`,
     );
   }
-  const what = existsSync(path) ? "it holds no weights" : "there is no such folder";
-  return refuse(
-    path,
-    `${what}. Give a run's folder, one of its checkpoints, or a Hugging Face folder of a Llama model`,
-  );
+  return undefined;
 }
 
-async function fromCheckpoint(path: string, config: LlamaConfig): Promise<StartingParameters> {
+/** @throws UserError where a checkpoint is of another model */
+async function requireModel(key: PathKey, path: string, config: LlamaConfig): Promise<void> {
   // Beyond a link, as `best` of a run's folder is.
   const run = join(realpathSync(path), "..", "..");
-  requireSizes(path, { ...(await sizesOfTensors(path)), ...settingsOfRun(run) }, config);
-  return { params: await loadCheckpointParameters(path, config), from: path };
+  requireSizes(key, path, { ...(await sizesOfTensors(path)), ...settingsOfRun(key, run) }, config);
 }
 
 async function fromHuggingFace(path: string, config: LlamaConfig): Promise<StartingParameters> {
+  const key = "load_parameters_path";
   const file = join(path, "config.json");
-  requireSizes(path, sizesOf(parseHfConfig(readJson(file), config.dtype, file).config), config);
+  requireSizes(key, path, sizesOf(parseHfConfig(readJson(key, file), config.dtype, file).config), config);
   const { params } = await loadHfLlama(path, config.dtype);
   for (const [name, { data }] of llamaToHf(params)) {
     const index = notFiniteAt(data as Float32Array);
-    if (index >= 0) refuse(path, `value ${index} of "${name}" is ${data[index]}`);
+    if (index >= 0) refuse(key, path, `value ${index} of "${name}" is ${data[index]}`);
   }
   return { params, from: path };
 }
@@ -110,30 +162,30 @@ async function sizesOfTensors(path: string): Promise<Sizes> {
 }
 
 /** A run's settings, where the checkpoint lies in its folder. */
-function settingsOfRun(run: string): Sizes {
+function settingsOfRun(key: PathKey, run: string): Sizes {
   const file = join(run, "config.json");
-  return existsSync(file) ? (readJson(file) as Sizes) : {};
+  return existsSync(file) ? (readJson(key, file) as Sizes) : {};
 }
 
 /** @throws UserError naming every size that differs */
-function requireSizes(path: string, stored: Sizes, config: LlamaConfig): void {
+function requireSizes(key: PathKey, path: string, stored: Sizes, config: LlamaConfig): void {
   const differing = Object.entries(sizesOf(config)).filter(
-    ([key, wanted]) => stored[key] !== undefined && stored[key] !== wanted,
+    ([size, wanted]) => stored[size] !== undefined && stored[size] !== wanted,
   );
   if (differing.length === 0) return;
-  const found = differing.map(([key]) => `${key}=${stored[key]}`);
-  const wanted = differing.map(([key, value]) => `${key}=${value}`);
-  refuse(path, `the weights have ${found.join(", ")}, the run ${wanted.join(", ")}: set ${found.join(" ")}`);
+  const found = differing.map(([size]) => `${size}=${stored[size]}`);
+  const wanted = differing.map(([size, value]) => `${size}=${value}`);
+  refuse(key, path, `the weights have ${found.join(", ")}, the run ${wanted.join(", ")}: set ${found.join(" ")}`);
 }
 
-function readJson(path: string): unknown {
+function readJson(key: PathKey, path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, "utf8"));
   } catch (error) {
-    return refuse(path, `not readable as JSON (${(error as Error).message})`);
+    return refuse(key, path, `not readable as JSON (${(error as Error).message})`);
   }
 }
 
-function refuse(path: string, what: string): never {
-  throw new UserError("E_LOAD_PARAMETERS", `load_parameters_path=${path}: ${what}`);
+function refuse(key: PathKey, path: string, what: string): never {
+  throw new UserError("E_LOAD_PARAMETERS", `${key}=${path}: ${what}`);
 }

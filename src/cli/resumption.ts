@@ -8,6 +8,7 @@ import {
   type PartialSettings,
   refuseChangedRun,
   resolve,
+  roundingNote,
   scheduleNotes,
   withSettings,
 } from "../config/index.ts";
@@ -57,6 +58,8 @@ export function continued(
       `${folder.path} has done ${step} steps already, more than steps=${steps}: raise steps, or choose another run_name`,
     );
   }
+  const note = roundingNote(saved.keys, config.keys);
+  if (note !== undefined) say(note);
   say(step === steps ? `${path} is the last step already; raise steps to train on` : `resuming from ${path}`);
   return config;
 }

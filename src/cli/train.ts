@@ -47,7 +47,7 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
 
     const stop = stopSignals(say);
     const run = await prepareRun(given, say);
-    const { config, folder, plan, data, resume, parameters } = run;
+    const { config, folder, plan, data, resume, parameters, fullState } = run;
     say(showConfig(config).trimEnd());
     for (const note of config.notes) say(`note: ${note}`);
     if (data.size) say(sizeText(data.size));
@@ -67,6 +67,7 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
       onEvent: console.event,
       ...(resume && { resume }),
       ...(parameters && { parameters }),
+      ...(fullState && { fullState }),
     }).finally(() => stop.close());
 
     if (stoppedBy !== undefined) {

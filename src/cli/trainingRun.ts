@@ -6,6 +6,7 @@ import {
   type CheckpointPlace,
   type LoadedCheckpoint,
   loadCheckpoint,
+  loadFullState,
   loadParameters,
   lockRun,
   makeRunFolder,
@@ -13,6 +14,7 @@ import {
   refuseRunFolder,
   runFolder,
   type StartingParameters,
+  type StartingState,
   writing,
 } from "../checkpoint/index.ts";
 import {
@@ -42,6 +44,8 @@ export interface PreparedRun {
   readonly resume?: LoadedCheckpoint & CheckpointPlace;
   /** What a run that does not go on begins with, where not with random weights. */
   readonly parameters?: StartingParameters;
+  /** The same with a whole state. */
+  readonly fullState?: StartingState;
 }
 
 /**
@@ -72,17 +76,37 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
       `note: eval_steps=${evalSteps} is more than the ${data.validation.batches} batches of validation data there are`,
     );
   }
-  const { loadParametersPath } = config.run;
-  if (newest === undefined) {
-    if (loadParametersPath === "") return { config, folder, plan, data };
-    const parameters = await loadParameters(loadParametersPath, plan.model);
-    say(`weights from ${parameters.from}; the optimizer begins anew`);
-    return { config, folder, plan, data, parameters };
-  }
-  if (loadParametersPath !== "") {
-    say(`load_parameters_path=${loadParametersPath} is where the run began; it goes on with its own weights`);
+  if (newest === undefined) return { config, folder, plan, data, ...(await beginning(config, plan, say)) };
+  for (const key of ["load_parameters_path", "load_full_state_path"] as const) {
+    const path = config.keys[key];
+    if (path !== undefined && path !== "")
+      say(`${key}=${path} is where the run began; it goes on with its own weights`);
   }
   return { config, folder, plan, data, resume: { ...newest, ...(await loadCheckpoint(newest.path, plan.model)) } };
+}
+
+/** What a run begins with that is another's, and says so. @throws UserError */
+async function beginning(
+  { run }: Config,
+  plan: RunPlan,
+  say: (text: string) => void,
+): Promise<Pick<PreparedRun, "parameters" | "fullState">> {
+  if (run.loadParametersPath !== "") {
+    const parameters = await loadParameters(run.loadParametersPath, plan.model);
+    say(`weights from ${parameters.from}; the optimizer begins anew`);
+    return { parameters };
+  }
+  if (run.loadFullStatePath === "") return {};
+  const fullState = await loadFullState(run.loadFullStatePath, plan.model);
+  const { step } = fullState.state.progress;
+  if (step >= plan.steps) {
+    throw new UserError(
+      "E_LOAD_PARAMETERS",
+      `load_full_state_path=${run.loadFullStatePath}: ${step} steps are done there, and steps=${plan.steps} counts those too: raise steps`,
+    );
+  }
+  say(`state from ${fullState.from}: the run begins with step ${step + 1}, under its own settings`);
+  return { fullState };
 }
 
 export function planOf(config: Config): RunPlan {

@@ -93,10 +93,14 @@ export const effectRules: readonly EffectRule[] = [
   },
   {
     keys: ["init_weights_seed"],
-    reads: ["load_parameters_path"],
-    only: "without load_parameters_path",
-    without: ({ load_parameters_path }) =>
-      load_parameters_path === "" ? undefined : "load_parameters_path gives the first weights",
+    reads: ["load_parameters_path", "load_full_state_path"],
+    only: "without load_parameters_path and load_full_state_path",
+    without: ({ load_parameters_path, load_full_state_path }) =>
+      load_parameters_path !== ""
+        ? "load_parameters_path gives the first weights"
+        : load_full_state_path !== ""
+          ? "load_full_state_path gives the first weights"
+          : undefined,
   },
   {
     keys: ["skip_first_n_steps_for_profiler", "profiler_steps"],

@@ -24,13 +24,8 @@ export {
   withSettings,
   withTokenizerVocab,
 } from "./resolve.ts";
+export { refuseChangedRun, resumable, resumableKeys, roundingNote } from "./resuming.ts";
 export type { SettingKey, Settings } from "./schema.ts";
-export {
-  type Difference,
-  differences,
-  refuseChangedRun,
-  resumableKeys,
-  showConfig,
-} from "./show.ts";
+export { type Difference, differences, showConfig } from "./show.ts";
 export { adamwSettings, llamaConfig, lossScaleSettings, precisionPlan } from "./stages.ts";
 export { knownKey, meantName, settableNames, unknownKey } from "./unknownKey.ts";

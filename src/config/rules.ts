@@ -125,6 +125,13 @@ export const rules: readonly Rule[] = [
         : `checkpoint_keep_period=${keep} is no multiple of checkpoint_period=${period}: what is kept must be saved; set a multiple`,
   },
   {
+    reads: ["load_parameters_path", "load_full_state_path"],
+    mistake: ({ load_parameters_path: weights, load_full_state_path: state }) =>
+      weights === "" || state === ""
+        ? undefined
+        : "load_parameters_path begins with weights alone, load_full_state_path with the optimizer and the steps done too: set one of them",
+  },
+  {
     reads: precisionKeys,
     mistake: planMistake,
   },

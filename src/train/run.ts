@@ -7,9 +7,11 @@ import {
   lockRun,
   makeRunFolder,
   offerBestCheckpoint,
+  type Progress,
   type Retention,
   type RunFolder,
   type StartingParameters,
+  type StartingState,
   saveCheckpoint,
   writing,
 } from "../checkpoint/index.ts";
@@ -30,7 +32,7 @@ import { putStartingState, putState } from "./putState.ts";
 import { type RunEvaluation, runEvaluator } from "./runEvaluator.ts";
 import { dataIdentity, doneSoFar, otherKernelsNote, provenanceOf, refuseOtherData } from "./runRecord.ts";
 import { makeSaver, type Saver } from "./saver.ts";
-import { resumedState, type TrainState } from "./state.ts";
+import { adoptedState, resumedState, type TrainState } from "./state.ts";
 import { forwardOptions, stepOptions } from "./step.ts";
 import { noTrace, stepTrace } from "./stepTrace.ts";
 import type { StopRequest, StopSignal } from "./stop.ts";
@@ -49,6 +51,8 @@ export interface RunInput {
   readonly resume?: LoadedCheckpoint;
   /** Weights to begin with; absent: they follow from the seed. A run that goes on has its own. */
   readonly parameters?: StartingParameters;
+  /** The state of another run to begin with, its count of steps included. A run that goes on has its own. */
+  readonly fullState?: StartingState;
   readonly stop: StopRequest;
   /** Hears every event; all are in the run's events.jsonl too. */
   readonly onEvent: (event: RunEvent, time: Date) => void;
@@ -79,6 +83,7 @@ export async function runTraining(input: RunInput): Promise<RunOutcome> {
   const run: RunContext = {
     ...input,
     memory: {},
+    begun: (resume ?? input.fullState?.state)?.progress,
     client: input.client ?? defaultClient(),
     flopsPerToken: flopsPerToken(input.plan.model, input.plan.sequenceLength),
     steps,
@@ -90,7 +95,7 @@ export async function runTraining(input: RunInput): Promise<RunOutcome> {
       input.onEvent(event, time);
     },
   };
-  const lastStep = () => steps.at(-1)?.step ?? resume?.progress.step ?? 0;
+  const lastStep = () => steps.at(-1)?.step ?? run.begun?.step ?? 0;
   input.stop.beforeLeaving((signal) => {
     const message = `${signal}: left at once; what was done since the last checkpoint is lost`;
     run.emit({ type: "end", step: lastStep(), reason: "interrupted", seconds: run.seconds(), message });
@@ -120,6 +125,8 @@ export async function runTraining(input: RunInput): Promise<RunOutcome> {
 
 interface RunContext extends RunInput {
   readonly client: Client;
+  /** Where it stood when this process began; absent: at its beginning. */
+  readonly begun: Progress | undefined;
   readonly flopsPerToken: number;
   /** The steps done so far. */
   readonly steps: readonly EventOf<"step">[];
@@ -132,7 +139,7 @@ interface RunContext extends RunInput {
 async function train(run: RunContext): Promise<RunOutcome> {
   const { plan, resume, client, stop, emit } = run;
   const peak = await machinePeak(client);
-  const done = doneSoFar(plan, resume?.progress);
+  const done = doneSoFar(plan, run.begun);
   const nextStep = done.step + 1;
   emit({
     type: "start",
@@ -178,23 +185,29 @@ async function train(run: RunContext): Promise<RunOutcome> {
   }
 }
 
-async function firstState({ plan, resume, parameters, client }: RunContext): Promise<TrainState<DeviceArray>> {
+async function firstState({
+  plan,
+  resume,
+  fullState,
+  parameters,
+  client,
+}: RunContext): Promise<TrainState<DeviceArray>> {
   const delayedScaling = llamaDelayedScaling(stepOptions(plan));
   const extras = { ...(plan.lossScale && { lossScale: plan.lossScale }), ...(delayedScaling && { delayedScaling }) };
   if (resume) return putState(resumedState(resume, extras), client);
+  if (fullState) return putState(adoptedState(fullState.state, extras), client);
   const weights = parameters?.params ?? { seed: plan.seeds.initWeights };
   return putStartingState(plan.model, weights, { extras, client });
 }
 
 /** How the loop saves, where the plan wants checkpoints. */
 async function saverOf(run: RunContext): Promise<Saver | undefined> {
-  const { plan, data, folder, client, resume, parameters, emit, memory } = run;
+  const { plan, data, folder, client, begun, emit, memory } = run;
   const { checkpoints } = plan;
   if (checkpoints === undefined) return undefined;
-  const parametersFrom = resume ? resume.progress.provenance.parametersFrom : parameters?.from;
-  const begunWith = parametersFrom === undefined ? {} : { parametersFrom };
-  const identity = { data: dataIdentity(data), provenance: { ...(await provenanceOf(plan, client)), ...begunWith } };
-  const firstSave = (Math.floor((resume?.progress.step ?? 0) / checkpoints.period) + 1) * checkpoints.period;
+  const provenance = { ...(await provenanceOf(plan, client)), ...beginningOf(run) };
+  const identity = { data: dataIdentity(data), provenance };
+  const firstSave = (Math.floor((begun?.step ?? 0) / checkpoints.period) + 1) * checkpoints.period;
   return makeSaver({
     write: (state, done) => saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, retentionOf(run)),
     ...(checkpoints.keepBest && { offerBest: (evaluated) => offerBestCheckpoint(folder, evaluated) }),
@@ -203,6 +216,18 @@ async function saverOf(run: RunContext): Promise<Saver | undefined> {
     copies: firstSave < plan.steps,
     stepBytes: () => memory.step?.stats.temporaryBytes ?? 0,
   });
+}
+
+/** Where a run's first weights, or its first state, are from; one that goes on has it from its checkpoint. */
+function beginningOf({ resume, parameters, fullState }: RunContext): Readonly<Record<string, unknown>> {
+  const { parametersFrom, fullStateFrom }: Record<string, unknown> = resume?.progress.provenance ?? {
+    parametersFrom: parameters?.from,
+    fullStateFrom: fullState?.from,
+  };
+  return {
+    ...(parametersFrom !== undefined && { parametersFrom }),
+    ...(fullStateFrom !== undefined && { fullStateFrom }),
+  };
 }
 
 function retentionOf({ plan: { checkpoints }, folder }: RunContext): Retention {

@@ -38,6 +38,13 @@ export const runSettings = z.object({
       "Weights to begin with: a run's folder (its newest checkpoint), a step's folder, or a Hugging Face folder; the optimizer and the step count begin anew",
     )
     .meta({ rule: "a path, or empty" }),
+  load_full_state_path: z
+    .string()
+    .default("")
+    .describe(
+      "Whole state to begin with, of another run: weights, optimizer, loss scale, scales of delayed scaling, steps done. A run's folder (its newest checkpoint) or a step's; any setting but the model's sizes may differ",
+    )
+    .meta({ rule: "a path, or empty" }),
   init_weights_seed: seed().default(0).describe("Decides the initial weights"),
   data_shuffle_seed: seed().default(0).describe("Decides the order of the training sequences"),
   rounding_seed: seed().default(0).describe("Decides the draws of stochastic rounding"),

@@ -1,7 +1,7 @@
 /** What a run carries from step to step, and how it begins. */
 import { UserError } from "../base/errors.ts";
 import type { CheckpointArrays } from "../checkpoint/index.ts";
-import { type HostArray, hostArray, type Spec, type Tensor, treeMap } from "../core/index.ts";
+import { type HostArray, hostArray, type Spec, sameShape, type Tensor, treeMap } from "../core/index.ts";
 import { hashInts, hashString, mix32 } from "../data/hash.ts";
 import { llamaSpecs } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
@@ -68,6 +68,21 @@ export function startingState(
   };
 }
 
+/** The state of another run's checkpoint, in this run's precision: what its precision has no use for is left, what it lacks begins anew. */
+export function adoptedState(
+  { params, optimizer, lossScale, delayedScaling: saved }: CheckpointArrays<HostArray>,
+  { lossScale: scaling, delayedScaling: wanted }: StateExtras,
+): TrainState<HostArray> {
+  const sameHistory =
+    saved && wanted && sameShape(saved.history.shape, delayedScalingSpecs(wanted).history.shape) ? saved : undefined;
+  return {
+    params,
+    optimizer,
+    ...(scaling && { lossScale: lossScale ?? initialLossScale(scaling) }),
+    ...(wanted && { delayedScaling: sameHistory ?? initialDelayedScaling(wanted) }),
+  };
+}
+
 /**
  * The state that a checkpoint holds. @throws UserError where it has no scales and histories of this precision, or those of
  * another
@@ -81,7 +96,7 @@ export function resumedState(
   if (found !== needed) {
     throw new UserError(
       "E_CHECKPOINT",
-      `the checkpoint was saved with another precision: its histories of delayed scaling are ${found}, this run's ${needed}; to change the precision, begin a new run with load_parameters_path`,
+      `the checkpoint was saved with another precision: its histories of delayed scaling are ${found}, this run's ${needed}; to change the precision, begin a new run with load_full_state_path or load_parameters_path`,
     );
   }
   return { params, optimizer, ...(lossScale && { lossScale }), ...(saved && { delayedScaling: saved }) };

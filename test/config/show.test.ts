@@ -7,7 +7,7 @@ import {
   fields,
   refuseChangedRun,
   resolve,
-  resumableKeys,
+  resumable,
   showConfig,
 } from "../../src/config/index.ts";
 import { llamaTiny } from "../../src/presets/index.ts";
@@ -64,6 +64,7 @@ describe("showConfig", () => {
       max_num_checkpoints_to_keep=3
       checkpoint_keep_period=-1
       load_parameters_path=
+      load_full_state_path=
       init_weights_seed=0
       data_shuffle_seed=0
       rounding_seed=0
@@ -131,11 +132,12 @@ describe("explain", () => {
 
 describe("the documentation", () => {
   it("lists the keys that may change when a run goes on", () => {
-    const text = readFileSync(new URL("../../docs/configuration.md", import.meta.url), "utf8");
-    const list = /Only these may change: ([^;]*);/.exec(text)![1]!;
-    const listed = [...list.matchAll(/`([^`]+)`/g)].map(([, key]) => key);
-    // The folder's own two keys are how a run is found.
-    expect([...listed, "run_name", "base_output_directory"].sort()).toEqual([...resumableKeys].sort());
+    const text = readFileSync(new URL("../../docs/checkpoints.md", import.meta.url), "utf8");
+    const rows = [...text.matchAll(/^\| ((?:`\w+`(?:, )?)+) \| (.*) \|$/gm)].map(([, keys, why]) => ({
+      keys: [...keys!.matchAll(/`(\w+)`/g)].map(([, key]) => key),
+      why,
+    }));
+    expect(rows).toEqual(resumable.map(({ keys, why }) => ({ keys: [...keys], why })));
   });
 });
 
@@ -147,7 +149,7 @@ describe("differences", () => {
     expect(() => refuseChangedRun(before, longer, "runs/x")).not.toThrow();
     const other = config({ learning_rate: 1, quantization: "nvfp4", learning_rate_schedule_steps: 200 }).keys;
     expect(() => refuseChangedRun(before, other, "runs/x")).toThrow(
-      /^runs\/x was started with other settings:\n {2}learning_rate: 0.003 → 1\n[\s\S]*quantization: none → nvfp4\n[\s\S]*another run_name$/,
+      /^runs\/x was started with other settings:\n {2}learning_rate: 0.003 → 1\n[\s\S]*quantization: none → nvfp4\n[\s\S]*another run_name; load_full_state_path=runs\/x begins a run of other settings with its whole state$/,
     );
   });
 });

@@ -1,12 +1,13 @@
-/** `load_parameters_path` as a process: weights of another run, or of a Hugging Face folder. */
+/** `load_parameters_path` and `load_full_state_path` as processes: weights of another run, or of a Hugging Face folder; a whole state. */
 import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { checkpointPath } from "../../src/checkpoint/index.ts";
 import { toHfConfig } from "../../src/models/hfConfig.ts";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { ensureBuilt, halfbyte } from "./halfbyte.ts";
-import { eventsOf, ofType } from "./runFiles.ts";
+import { eventsOf, ofType, stateHashes } from "./runFiles.ts";
 import { tinyKeys, tinyModel } from "./tinyRun.ts";
 
 let base = "";
@@ -25,6 +26,14 @@ const train = (keys: readonly string[]) =>
 const stateOf = (run: string, step: number) =>
   JSON.parse(readFileSync(join(checkpointPath(join(base, run, "checkpoints"), step), "state.json"), "utf8"));
 const firstLoss = (run: string) => ofType(eventsOf(join(base, run)), "step")[0]!.loss;
+
+/** @param message what a command that wrote nothing says */
+async function refused(keys: readonly string[], message: RegExp) {
+  const { exitCode, stderr } = await train(["run_name=refused", "steps=1", ...keys]);
+  expect(exitCode).toBe(2);
+  expect(stderr).toMatch(message);
+  expect(existsSync(join(base, "refused"))).toBe(false);
+}
 
 describe("load_parameters_path", () => {
   it("begins with the weights of a run's newest checkpoint, at step 1, and says so; later starts go on", async () => {
@@ -64,12 +73,6 @@ describe("load_parameters_path", () => {
   });
 
   it("refuses weights of another model with the key to set, and what holds none, before anything is written", async () => {
-    const refused = async (keys: readonly string[], message: RegExp) => {
-      const { exitCode, stderr } = await train(["run_name=refused", "steps=1", ...keys]);
-      expect(exitCode).toBe(2);
-      expect(stderr).toMatch(message);
-      expect(existsSync(join(base, "refused"))).toBe(false);
-    };
     const path = `load_parameters_path=${first}`;
     await refused(
       [path, "norm_eps=1e-6"],
@@ -99,5 +102,55 @@ describe("load_parameters_path", () => {
       /load_parameters_path=\/nowhere: there is no such folder. Give a run's/,
     );
     await refused([path, "init_weights_seed=3"], /init_weights_seed=3 has no effect: load_parameters_path gives the/);
+  });
+});
+
+describe("load_full_state_path", () => {
+  it("goes on where another run stands: under the same settings to the same bits", async () => {
+    const step = checkpointPath(join(first, "checkpoints"), 6);
+    const keys = ["run_name=full", `load_full_state_path=${step}`];
+    const { exitCode, stdout, stderr } = await train([...keys, "steps=12"]);
+    expect(exitCode, stderr).toBe(0);
+    expect(stdout).toContain(`state from ${step}: the run begins with step 7, under its own settings`);
+    expect(stateHashes(join(base, "full"), 12)).toEqual(stateHashes(first, 12));
+    const events = eventsOf(join(base, "full"));
+    expect(ofType(events, "start")).toMatchObject([{ step: 6 }]);
+    expect(ofType(events, "step").map((event) => event.step)).toEqual([7, 8, 9, 10, 11, 12]);
+    const said = { step: 12, stepsByPrecision: { bf16: 12 }, provenance: { fullStateFrom: step } };
+    expect(stateOf("full", 12)).toMatchObject(said);
+
+    const again = await train([...keys, "steps=13"]);
+    expect(again.stdout).toContain(`load_full_state_path=${step} is where the run began; it goes on with its own`);
+    expect(stateOf("full", 13).provenance.fullStateFrom).toBe(step);
+  });
+
+  it("lets any setting but the model's sizes be another; a loss scale that was not there begins anew", async () => {
+    const keys = [
+      "run_name=other",
+      `load_full_state_path=${first}`,
+      "steps=14",
+      "dtype=float16",
+      "data_shuffle_seed=5",
+    ];
+    const { exitCode, stdout, stderr } = await train(keys);
+    expect(exitCode, stderr).toBe(0);
+    expect(stdout).toMatch(/^completed step: 13,/m);
+    expect(ofType(eventsOf(join(base, "other")), "step")[0]).toMatchObject({ step: 13, lossScale: 65536 });
+    expect(firstLoss("other")).toBeLessThan(firstLoss("first") - 0.3);
+    expect(stateOf("other", 14)).toMatchObject({ stepsByPrecision: { bf16: 12, float16: 2 } });
+  });
+
+  it("refuses what has no state, steps that are done, and weights beside it", async () => {
+    const path = `load_full_state_path=${first}`;
+    await refused([path], /first: 12 steps are done there, and steps=1 counts those too: raise steps\n$/);
+    await refused([path, "norm_eps=1e-6"], /^[^\n]*load_full_state_path=[^\n]*: set norm_eps=0.00001\n/);
+    await refused([path, `load_parameters_path=${first}`], /with weights alone, load_full_state_path with .* set one/);
+    await refused([path, "init_weights_seed=3"], /init_weights_seed=3 has no effect: load_full_state_path gives the/);
+    const weights = temporaryFolder({ "config.json": "{}" });
+    await refused(
+      [`load_full_state_path=${weights}`],
+      /a Hugging Face folder has weights, but no optimizer .* load_parameters_path begins with weights alone\n$/,
+    );
+    await refused(["load_full_state_path=/nowhere"], /load_full_state_path=\/nowhere: there is no such folder. Give/);
   });
 });

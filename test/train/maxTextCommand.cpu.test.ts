@@ -94,7 +94,7 @@ describe("MaxText's command", () => {
       ici_fsdp_parallelism: "8",
       profiler: "nsys",
       dcn_data_parallelism: "2",
-      async_checkpointing: "true",
+      async_checkpointing: "false",
       dataset_type: "tfds",
       override_model_config: "false",
       base_emb_dim: "64",
@@ -110,7 +110,7 @@ describe("MaxText's command", () => {
         /^ {2}profiler=nsys: must be .*xplane and nsys look inside XLA and the driver, which is not built/,
       ),
       '  quantization=te_nvfp4_no_rth: unknown recipe "te_nvfp4_no_rth". Did you mean "te_nvfp4_no_rht"?',
-      "  async_checkpointing=true: checkpoints are written between two steps: leave it out",
+      "  async_checkpointing=false: checkpoints are always written while training goes on: leave it out",
       expect.stringMatching(
         /^ {2}base_emb_dim=64: model_name=llama3-8b sets the model's sizes; add override_model_config=true/,
       ),

@@ -79,16 +79,37 @@ describe("a resumed run", () => {
     for (const { step, loss } of repeated) expect(rows[step - 1]!.loss).toBe(loss);
   });
 
-  it("F4: refuses another cut of the batch, naming both keys", async () => {
+  it("F4: goes on with another cut of the batch: the same steps, learning rates and tokens, losses within 1e-5", async () => {
     const base = temporaryFolder();
-    const keys = [`base_output_directory=${base}`, "run_name=a", "gradient_accumulation_steps=2"];
-    expect((await train([...keys, "steps=2"])).exitCode).toBe(0);
-    const cut = tinyKeys.map((key) => (key.startsWith("per_device_batch_size=") ? "per_device_batch_size=8" : key));
-    const { exitCode, stderr } = await halfbyte(["train", ...cut, ...keys.slice(0, 2), "steps=2"]);
-    expect(exitCode).toBe(2);
-    expect(stderr).toMatch(
-      /was started with other settings:\n {2}per_device_batch_size: 4 → 8\n {2}gradient_accumulation_steps: 2 → 1\n/,
+    const others = tinyKeys.filter((key) => !key.startsWith("per_device_batch_size="));
+    const cut = (batch: number, microBatches: number, ...keys: string[]) =>
+      halfbyte([
+        ...["train", ...others, `per_device_batch_size=${batch}`, `gradient_accumulation_steps=${microBatches}`],
+        ...[`base_output_directory=${base}`, "learning_rate_schedule_steps=12", "checkpoint_period=6", ...keys],
+      ]);
+    const straight = await cut(1, 4, "run_name=straight", "steps=12");
+    expect(straight.exitCode, straight.stderr).toBe(0);
+    expect((await cut(1, 4, "run_name=a", "steps=6")).exitCode).toBe(0);
+    const other = await cut(4, 2, "run_name=a", "steps=12");
+    expect(other.exitCode).toBe(2);
+    expect(other.stderr).toMatch(
+      /was started with other settings:\n {2}per_device_batch_size: 1 → 4\n {2}gradient_accumulation_steps: 4 → 2\nSet them back to resume it; per_device_batch_size times gradient_accumulation_steps must stay 4, or /,
     );
+    const resumed = await cut(4, 1, "run_name=a", "steps=12", "remat_policy=full", "scan_layers=true");
+    expect(resumed.exitCode, resumed.stderr).toBe(0);
+    expect(resumed.stdout).toContain(
+      "from here on: per_device_batch_size 1 → 4, gradient_accumulation_steps 4 → 1, remat_policy none → full, scan_layers false → true; the same sequences, steps and learning rates, with other rounding\n",
+    );
+    const [wanted, got] = ["straight", "a"].map((run) => latestByStep(eventsOf(join(base, run)), "step"));
+    const exact = (rows: typeof wanted) =>
+      rows!.map(({ step, learningRate, validTokens }) => [step, learningRate, validTokens]);
+    expect(exact(got)).toEqual(exact(wanted));
+    expect(got).toHaveLength(12);
+    for (const [i, { step, loss }] of wanted!.entries()) {
+      const difference = Math.abs(got![i]!.loss / loss - 1);
+      if (step <= 6) expect(difference).toBe(0);
+      else expect(difference, `step ${step}`).toBeLessThan(1e-5);
+    }
   });
 });
 
