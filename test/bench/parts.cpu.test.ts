@@ -31,20 +31,20 @@ describe("bench:parts", () => {
 });
 
 describe("bench:native", () => {
-  it("measures a kernel and the plain lowering in turns", async ({ skip }) => {
+  it("measures a part and the plain lowering in turns", async ({ skip }) => {
     const { exitCode, stdout, stderr } = await bench("native", "swiglu", "rounds=1", "--json");
     skip(stderr.startsWith("there are no native kernels here"), stderr);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
-    const { kernels } = JSON.parse(stdout);
-    expect(kernels).toMatchObject([{ what: "forward" }, { what: "forward and backward" }]);
-    for (const { plain, native } of kernels) expect(Math.min(plain, native)).toBeGreaterThan(0);
+    const { parts } = JSON.parse(stdout);
+    expect(parts).toMatchObject([{ name: "SwiGLU" }]);
+    for (const { plain, native } of parts) expect(Math.min(plain, native)).toBeGreaterThan(0);
   });
 
   it("explains itself, and refuses what it does not know", async () => {
     expect((await bench("native", "--help")).stdout).toContain("npm run bench:native -- attention rounds=3");
     for (const [arg, message] of [
       ["round=3", 'unknown key "round"; did you mean "rounds"?\n'],
-      ["atention", 'unknown kernel "atention"; known: attention, loss, rmsnorm, swiglu, norm, step\n'],
+      ["atention", 'unknown part "atention"; known: attention, loss, rmsnorm, swiglu, norm, step\n'],
     ] as const) {
       const { exitCode, stderr } = await bench("native", arg);
       expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: message });
