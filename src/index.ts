@@ -30,11 +30,18 @@ export {
   quantizeModel,
   type TensorError,
 } from "./checkpoint/quantizeModel.ts";
-export type { LazyArray, SafetensorsFile } from "./checkpoint/safetensors.ts";
+export type { ArrayToWrite, LazyArray, SafetensorsFile, StreamedArray } from "./checkpoint/safetensors.ts";
 export { openSafetensors, writeSafetensors } from "./checkpoint/safetensors.ts";
 export type { WrittenModel } from "./checkpoint/writeModelFiles.ts";
 export { type Config, type PartialSettings, resolve, type Settings } from "./config/index.ts";
 export type { ResolveOptions } from "./config/resolve.ts";
+export {
+  type ConvertedModel,
+  type ConvertModelOptions,
+  convertModel,
+  type SourceKind,
+  type Verification,
+} from "./convert/index.ts";
 export {
   type Attributes,
   argMax,

@@ -128,9 +128,7 @@ async function checkpointAt(path: string, key: PathKey): Promise<string | undefi
 
 /** @throws UserError where a checkpoint is of another model */
 async function requireModel(key: PathKey, path: string, config: LlamaConfig): Promise<void> {
-  // Beyond a link, as `best` of a run's folder is.
-  const run = join(realpathSync(path), "..", "..");
-  requireSizes(key, path, { ...(await sizesOfTensors(path)), ...settingsOfRun(key, run) }, config);
+  requireSizes(key, path, { ...(await sizesOfTensors(path)), ...sizesSaid(key, path, config.dtype) }, config);
 }
 
 async function fromHuggingFace(path: string, config: LlamaConfig): Promise<StartingParameters> {
@@ -159,6 +157,14 @@ async function sizesOfTensors(path: string): Promise<Sizes> {
     num_decoder_layers: Math.max(...layers) + 1,
     logits_via_embedding: !file.tensors.has("lm_head.weight"),
   };
+}
+
+/** What is said of the weights beside them: in their own folder, as `halfbyte convert` writes it, or by their run. */
+function sizesSaid(key: PathKey, path: string, dtype: LlamaConfig["dtype"]): Sizes {
+  const own = join(path, "config.json");
+  if (existsSync(own)) return sizesOf(parseHfConfig(readJson(key, own), dtype, own).config);
+  // Beyond a link, as `best` of a run's folder is.
+  return settingsOfRun(key, join(realpathSync(path), "..", ".."));
 }
 
 /** A run's settings, where the checkpoint lies in its folder. */

@@ -1,5 +1,5 @@
 /** A model's weights as files: one safetensors file, or a Hugging Face folder with one or with shards and their index. */
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
@@ -16,6 +16,8 @@ export interface ModelFiles {
   /** config.json; empty for a single file. */
   readonly config: Readonly<Record<string, unknown>>;
   read(name: string): Promise<HostArray>;
+  /** Values `begin` … `begin + count` of a tensor, as [count]. */
+  readPart(name: string, begin: number, count: number): Promise<HostArray>;
   close(): Promise<void>;
 }
 
@@ -50,6 +52,7 @@ export async function openModelFiles(path: string): Promise<ModelFiles> {
       specs: new Map([...home].map(([name, file]) => [name, file.tensors.get(name)!])),
       config: folder ? readConfig(path) : {},
       read: async (name) => (home.get(name) ?? files[0]!).read(name),
+      readPart: async (name, begin, count) => (home.get(name) ?? files[0]!).readPart(name, begin, count),
       close,
     };
   } catch (error) {
@@ -62,15 +65,25 @@ export async function openModelFiles(path: string): Promise<ModelFiles> {
 export const hasModelFiles = (folder: string): boolean =>
   ["model.safetensors", indexName].some((name) => existsSync(join(folder, name)));
 
-/** Of a folder without: where its weights may be instead, if it is one of Halfbyte's. */
+/** Weights in containers that are not read: pickles, which can hold any program, and other frameworks'. */
+const otherContainers = /\.(bin|pt|pth|h5|msgpack|gguf)$/;
+
+/** Of a folder without: where its weights may be instead, if it is one of Halfbyte's, or in which container. */
 function noModel(folder: string): UserError {
   const own = "params.safetensors";
   const fix = existsSync(join(folder, own))
     ? `; it is a checkpoint: give its weights, ${join(folder, own)}`
     : existsSync(join(folder, "checkpoints"))
       ? `; it is a run: give the weights of one of its checkpoints, ${join(folder, "checkpoints", "STEP", own)}`
-      : "";
+      : otherWeightsIn(folder);
   return new UserError("E_CHECKPOINT", `${folder}: no such file as model.safetensors or ${indexName}${fix}`);
+}
+
+function otherWeightsIn(folder: string): string {
+  const other = readdirSync(folder).find((name) => otherContainers.test(name));
+  if (other === undefined) return "";
+  if (other.endsWith(".gguf")) return `; give the file in it, ${join(folder, other)}, to halfbyte convert`;
+  return `; its weights are in ${other}, which is not read: have transformers save them with safe_serialization=True`;
 }
 
 type Index = z.infer<typeof indexSchema>;

@@ -18,6 +18,8 @@ export interface SafetensorsFile {
   readonly tensors: ReadonlyMap<string, Spec>;
   /** @throws UserError where there is no such tensor or the file has been cut off since it was opened */
   read(name: string): Promise<HostArray>;
+  /** Values `begin` … `begin + count` of a tensor in row-major order, as [count]. @throws UserError likewise */
+  readPart(name: string, begin: number, count: number): Promise<HostArray>;
   /** Closes the file. */
   close(): Promise<void>;
 }
@@ -27,6 +29,15 @@ export interface LazyArray extends Spec {
   /** Reads or computes the array. */
   load(): Promise<HostArray>;
 }
+
+/** A tensor to write whose values come in parts, so that it is never in memory as a whole. */
+export interface StreamedArray extends Spec {
+  /** Arrays of any shape with the tensor's dtype, whose values one after the other are the tensor's. */
+  parts(): AsyncIterable<HostArray>;
+}
+
+/** What can be written as a tensor. */
+export type ArrayToWrite = HostArray | LazyArray | StreamedArray;
 
 /** Bytes of one system call: Node's limit is 2 GiB, and other work should get a turn in between. */
 const chunkBytes = 16 * 1024 * 1024;
@@ -78,7 +89,7 @@ async function readHeader(file: FileHandle, path: string) {
   return { dataStart: 8 + length, ...naming(path, () => parseHeader(json, size - 8 - length)) };
 }
 
-function allocate(path: string, place: TensorPlace): TypedArray {
+function allocate(path: string, place: Spec): TypedArray {
   try {
     return new (dtypeInfo(place.dtype).array)(sizeOf(place.shape));
   } catch (error) {
@@ -87,10 +98,19 @@ function allocate(path: string, place: TensorPlace): TypedArray {
   }
 }
 
-async function readTensor(file: FileHandle, path: string, place: TensorPlace, dataStart: number): Promise<HostArray> {
-  const data = allocate(path, place);
-  await readFully(file, path, new Uint8Array(data.buffer), dataStart + place.begin);
-  return hostArray(place.shape, place.dtype, data);
+interface ValuesToRead extends Spec {
+  /** Byte of the file. */
+  readonly position: number;
+}
+
+async function readValues(
+  file: FileHandle,
+  path: string,
+  { shape, dtype, position }: ValuesToRead,
+): Promise<HostArray> {
+  const data = allocate(path, { shape, dtype });
+  await readFully(file, path, new Uint8Array(data.buffer), position);
+  return hostArray(shape, dtype, data);
 }
 
 /**
@@ -103,15 +123,26 @@ export async function openSafetensors(path: string): Promise<SafetensorsFile> {
   );
   try {
     const { metadata, tensors, dataStart } = await readHeader(file, path);
+    const placeOf = (name: string): TensorPlace => {
+      const near = tensors.has(name) ? undefined : nearest(name, tensors.keys());
+      const hint = near ? `. Did you mean "${near}"?` : "";
+      return tensors.get(name) ?? fail(path, `no tensor "${name}" among ${tensors.size}${hint}`);
+    };
     return {
       path,
       metadata,
       tensors,
       async read(name) {
-        const place = tensors.get(name);
-        if (place !== undefined) return readTensor(file, path, place, dataStart);
-        const near = nearest(name, tensors.keys());
-        return fail(path, `no tensor "${name}" among ${tensors.size}${near ? `. Did you mean "${near}"?` : ""}`);
+        const { shape, dtype, begin } = placeOf(name);
+        return readValues(file, path, { shape, dtype, position: dataStart + begin });
+      },
+      async readPart(name, begin, count) {
+        const { shape, dtype, begin: first } = placeOf(name);
+        if (!(begin >= 0 && count >= 0 && begin + count <= sizeOf(shape))) {
+          fail(path, `"${name}" is ${showSpec({ shape, dtype })}; it has no values ${begin} to ${begin + count}`);
+        }
+        const position = dataStart + first + begin * dtypeInfo(dtype).array.BYTES_PER_ELEMENT;
+        return readValues(file, path, { shape: [count], dtype, position });
       },
       close: () => file.close(),
     };
@@ -121,12 +152,23 @@ export async function openSafetensors(path: string): Promise<SafetensorsFile> {
   }
 }
 
-async function loadEntry(path: string, name: string, place: TensorPlace, entry: HostArray | LazyArray) {
-  const array = "load" in entry ? await entry.load() : entry;
-  if (array.dtype !== place.dtype || !sameShape(array.shape, place.shape)) {
-    fail(path, `tensor "${name}" was announced as ${showSpec(place)} and came as ${showSpec(array)}`);
+/** The bytes of an entry, in as many pieces as it comes in. */
+async function* bytesOf(path: string, name: string, place: TensorPlace, entry: ArrayToWrite) {
+  const refuse = (came: string) =>
+    fail(path, `tensor "${name}" was announced as ${showSpec(place)} and came as ${came}`);
+  let values = 0;
+  const bytes = (array: HostArray) => {
+    values += array.data.length;
+    if (array.dtype !== place.dtype || values > sizeOf(place.shape)) refuse(showSpec(array));
+    return new Uint8Array(array.data.buffer, array.data.byteOffset, array.data.byteLength);
+  };
+  if ("parts" in entry) for await (const part of entry.parts()) yield bytes(part);
+  else {
+    const array = "load" in entry ? await entry.load() : entry;
+    if (!sameShape(array.shape, place.shape)) refuse(showSpec(array));
+    yield bytes(array);
   }
-  return new Uint8Array(array.data.buffer, array.data.byteOffset, array.data.byteLength);
+  if (values < sizeOf(place.shape)) refuse(`${values} values`);
 }
 
 /**
@@ -136,7 +178,7 @@ async function loadEntry(path: string, name: string, place: TensorPlace, entry: 
  */
 export async function writeSafetensors(
   path: string,
-  entries: Iterable<readonly [string, HostArray | LazyArray]>,
+  entries: Iterable<readonly [string, ArrayToWrite]>,
   metadata: Readonly<Record<string, string>> = {},
 ): Promise<{ readonly bytes: number; readonly sha256: string }> {
   const byName = [...entries];
@@ -158,7 +200,9 @@ export async function writeSafetensors(
       }
     };
     await append(header);
-    for (const [name, place] of places) await append(await loadEntry(path, name, place, sources.get(name)!));
+    for (const [name, place] of places) {
+      for await (const piece of bytesOf(path, name, place, sources.get(name)!)) await append(piece);
+    }
     await file.sync();
     await file.close();
     await rename(partial, path);

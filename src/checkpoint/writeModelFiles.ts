@@ -71,7 +71,7 @@ export function refuseExisting(output: string): void {
 }
 
 /** Names of the files that go along. @throws UserError where one is a link to nothing */
-async function othersOf(folder: string, without: readonly string[]): Promise<string[]> {
+export async function othersOf(folder: string, without: readonly string[]): Promise<string[]> {
   const skipped = new Set(["config.json", indexName, ...without]);
   return (await readdir(folder, { withFileTypes: true }))
     .filter(({ name }) => !skipped.has(name) && ![".safetensors", ...otherWeights].includes(extname(name)))

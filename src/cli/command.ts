@@ -53,6 +53,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./tokenizer.ts")).command,
   },
   {
+    name: "convert",
+    summary: "turn a model into a Hugging Face folder, from GGUF or a run, or into weights for a run",
+    load: async () => (await import("./convert.ts")).command,
+  },
+  {
     name: "quantize",
     summary: "turn a model's weights into NVFP4, MXFP4, MXFP8 or FP8 for inference, or back",
     load: async () => (await import("./quantize.ts")).command,

@@ -15,6 +15,7 @@ import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { progressLine } from "./progressLine.ts";
 import { errorRows, showErrors } from "./quantizeReport.ts";
+import { Stopped, sayStopped, stopOnSignals } from "./stopped.ts";
 
 const keys = ["to", "output", "ignore", "input_amax"] as const;
 type Settings = Readonly<Partial<Record<(typeof keys)[number], string>>>;
@@ -58,10 +59,7 @@ Example: halfbyte quantize Llama-3.2-1B to=nvfp4a16 output=Llama-3.2-1B-NVFP4A16
       await new Promise((done) => process.stdout.write(flags.has("json") ? text.json : text.text, done));
       return 0;
     } catch (error) {
-      if (error instanceof Stopped) {
-        process.stderr.write(`${error.signal}: stopped; nothing was written\n`);
-        return error.signal === "SIGINT" ? 130 : 143;
-      }
+      if (error instanceof Stopped) return sayStopped(error);
       throw notWritable(output, error);
     }
   },
@@ -174,25 +172,4 @@ function required(settings: Settings, key: "to" | "output"): string {
   const value = settings[key];
   if (value) return value;
   throw new UserError("E_KEY", `${key}=… is missing; \`halfbyte quantize --help\` shows an example`);
-}
-
-class Stopped extends Error {
-  readonly signal: NodeJS.Signals;
-  constructor(signal: NodeJS.Signals) {
-    super(signal);
-    this.signal = signal;
-  }
-}
-
-/** A function that throws once SIGINT or SIGTERM has come: what is half done is then removed on the way out. */
-function stopOnSignals(): () => void {
-  let received: NodeJS.Signals | undefined;
-  for (const signal of ["SIGINT", "SIGTERM"] as const) {
-    process.once(signal, () => {
-      received = signal;
-    });
-  }
-  return () => {
-    if (received !== undefined) throw new Stopped(received);
-  };
 }

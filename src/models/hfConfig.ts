@@ -1,10 +1,13 @@
 /** Hugging Face's config.json of a Llama model, in the style of transformers 4 (as on the hub) and 5: read and written. */
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
+import { type HfFamilyName, hfFamilies, hfFamilyNames, refusedFamilies } from "./hfFamilies.ts";
 import type { LlamaConfig } from "./llama.ts";
 
 /** What config.json says besides the model's own numbers. */
 export interface HfLlamaConfig {
+  /** Its model_type. */
+  readonly family: HfFamilyName;
   readonly config: LlamaConfig;
   /** Longest sequence the model was trained on. */
   readonly maxPositions: number;
@@ -17,10 +20,10 @@ const count = z.int().positive();
 const positive = z.number().positive();
 
 const ropeSchema = z.object({
-  rope_theta: positive.optional(),
-  rope_type: z.string().optional(),
-  type: z.string().optional(),
-  partial_rotary_factor: z.number().optional(),
+  rope_theta: positive.nullish(),
+  rope_type: z.string().nullish(),
+  type: z.string().nullish(),
+  partial_rotary_factor: z.number().nullish(),
 });
 
 const llama3Schema = z.object({
@@ -31,7 +34,6 @@ const llama3Schema = z.object({
 });
 
 const configSchema = z.object({
-  model_type: z.literal("llama"),
   vocab_size: count,
   hidden_size: count,
   intermediate_size: count,
@@ -40,8 +42,9 @@ const configSchema = z.object({
   num_key_value_heads: count.nullish(),
   head_dim: count.nullish(),
   rms_norm_eps: positive.default(1e-6),
-  max_position_embeddings: count.default(2048),
-  tie_word_embeddings: z.boolean().default(false),
+  max_position_embeddings: count.optional(),
+  sliding_window: count.nullish(),
+  tie_word_embeddings: z.boolean().nullish(),
   rope_theta: positive.nullish(),
   rope_scaling: z.looseObject({}).nullish(),
   rope_parameters: z.looseObject({}).nullish(),
@@ -51,7 +54,7 @@ const configSchema = z.object({
   hidden_act: z.literal("silu").default("silu"),
   attention_bias: z.literal(false).default(false),
   mlp_bias: z.literal(false).default(false),
-  partial_rotary_factor: z.literal(1).optional(),
+  partial_rotary_factor: z.literal(1).nullish(),
   quantization_config: z
     .null({
       error: "the weights are quantized; `halfbyte quantize FOLDER to=bf16 output=PLAIN` makes plain ones to load",
@@ -64,42 +67,80 @@ const configSchema = z.object({
  * @throws UserError where it is no Llama model or one with a feature that would change the result
  */
 export function parseHfConfig(json: unknown, dtype: LlamaConfig["dtype"], path = "config.json"): HfLlamaConfig {
+  const family = familyOf(json, path);
+  const { tieEmbeddings, ...defaults } = hfFamilies[family];
   const raw = read(configSchema, json, path);
-  const rope = { ...raw.rope_scaling, ...raw.rope_parameters };
-  const { type, rope_type = type ?? "default", rope_theta, partial_rotary_factor } = read(ropeSchema, rope, path);
-  if (rope_type !== "default" && rope_type !== "llama3") {
-    throw new UserError(
-      "E_HF_CONFIG",
-      `${path}: rope type "${rope_type}" is not supported; "default" and "llama3" are`,
-    );
-  }
-  if (partial_rotary_factor !== undefined && partial_rotary_factor !== 1) {
-    throw new UserError(
-      "E_HF_CONFIG",
-      `${path}: partial_rotary_factor ${partial_rotary_factor} is not supported, only 1`,
-    );
-  }
   const numHeads = raw.num_attention_heads;
+  const maxPositions = raw.max_position_embeddings ?? defaults.maxPositions;
+  const window = raw.sliding_window === undefined ? defaults.slidingWindow : raw.sliding_window;
+  if (family === "mistral" && window !== null && window < maxPositions) {
+    const fix = `where no text is longer than ${window} tokens, write "sliding_window": null`;
+    refuse(path, `attention sees ${window} tokens back (sliding_window), and here it sees all ${maxPositions}; ${fix}`);
+  }
+  const kvHeads = raw.num_key_value_heads === undefined ? defaults.numKvHeads : raw.num_key_value_heads;
   const config: LlamaConfig = {
     numLayers: raw.num_hidden_layers,
     embDim: raw.hidden_size,
     mlpDim: raw.intermediate_size,
     numHeads,
-    numKvHeads: raw.num_key_value_heads ?? numHeads,
+    numKvHeads: kvHeads ?? numHeads,
     headDim: raw.head_dim ?? Math.floor(raw.hidden_size / numHeads),
     vocabSize: raw.vocab_size,
-    ropeTheta: rope_theta ?? raw.rope_theta ?? 10_000,
-    ...(rope_type === "llama3" && { ropeScaling: llama3Scaling(read(llama3Schema, rope, path)) }),
+    ...ropeOf(raw, path),
     normEps: raw.rms_norm_eps,
-    tieEmbeddings: raw.tie_word_embeddings,
+    tieEmbeddings: raw.tie_word_embeddings ?? tieEmbeddings,
     dtype,
   };
   return {
+    family,
     config,
-    maxPositions: raw.max_position_embeddings,
+    maxPositions,
     ...(typeof raw.bos_token_id === "number" && { bosTokenId: raw.bos_token_id }),
     eosTokenIds: [raw.eos_token_id ?? []].flat(),
   };
+}
+
+function familyOf(json: unknown, path: string): HfFamilyName {
+  const { model_type: type } = read(z.looseObject({ model_type: z.string() }), json, path);
+  if (Object.hasOwn(hfFamilies, type)) return type as HfFamilyName;
+  const why = Object.hasOwn(refusedFamilies, type) ? `: ${refusedFamilies[type]}` : "";
+  return refuse(path, `model_type "${type}" is not read${why}; ${hfFamilyNames.join(" and ")} are`);
+}
+
+type RawConfig = z.infer<typeof configSchema>;
+
+/** Rotary positions, in the spelling of transformers 4 (rope_theta, rope_scaling) or 5 (rope_parameters). */
+function ropeOf(raw: RawConfig, path: string): Pick<LlamaConfig, "ropeTheta" | "ropeScaling"> {
+  const { rope_scaling, rope_parameters } = raw;
+  const both = { ...rope_scaling, ...rope_parameters };
+  const differing = Object.keys(rope_scaling ?? {}).find(
+    (key) => rope_parameters?.[key] !== undefined && rope_parameters[key] !== rope_scaling![key],
+  );
+  if (differing !== undefined) refuse(path, `rope_scaling and rope_parameters give different values of ${differing}`);
+  const nested = Object.keys(both).find((key) => typeof both[key] === "object" && both[key] !== null);
+  if (nested !== undefined) refuse(path, `rope_parameters has an object "${nested}": one set for all layers is read`);
+  const { type, rope_type, rope_theta, partial_rotary_factor } = read(ropeSchema, both, path);
+  if (type != null && rope_type != null && type !== rope_type) {
+    refuse(path, `rope type "${rope_type}" (rope_type) and "${type}" (type, the older name) are different`);
+  }
+  if (rope_theta != null && raw.rope_theta != null && rope_theta !== raw.rope_theta) {
+    refuse(path, `rope_theta is ${raw.rope_theta}, and ${rope_theta} in rope_parameters`);
+  }
+  const kind = rope_type ?? type ?? "default";
+  if (kind !== "default" && kind !== "llama3") {
+    refuse(path, `rope type "${kind}" is not supported; "default" and "llama3" are`);
+  }
+  if (partial_rotary_factor != null && partial_rotary_factor !== 1) {
+    refuse(path, `partial_rotary_factor ${partial_rotary_factor} is not supported, only 1`);
+  }
+  return {
+    ropeTheta: rope_theta ?? raw.rope_theta ?? 10_000,
+    ...(kind === "llama3" && { ropeScaling: llama3Scaling(read(llama3Schema, both, path)) }),
+  };
+}
+
+function refuse(path: string, what: string): never {
+  throw new UserError("E_HF_CONFIG", `${path}: ${what}`);
 }
 
 function llama3Scaling(rope: z.infer<typeof llama3Schema>): NonNullable<LlamaConfig["ropeScaling"]> {
@@ -116,19 +157,22 @@ function read<T>(schema: z.ZodType<T>, json: unknown, path: string): T {
   const result = schema.safeParse(json);
   if (result.success) return result.data;
   const issue = result.error.issues[0]!;
-  throw new UserError("E_HF_CONFIG", `${path}: ${issue.path.join(".") || "it"}: ${issue.message}`);
+  return refuse(path, `${issue.path.join(".") || "it"}: ${issue.message}`);
 }
+
+/** Dtypes that a model's weights are stored in. */
+export type StoredDType = "float32" | "bfloat16" | "float16";
 
 export interface WriteHfOptions {
   /** Which of the two layouts of rope and dtype; readers of version 5 know both. */
   readonly style: "transformers4" | "transformers5";
   /** Dtype of the stored weights. */
-  readonly storedDtype: "bfloat16" | "float32";
+  readonly storedDtype: StoredDType;
 }
 
 /** The config.json (as an object) that loads these parameters in transformers. */
 export function toHfConfig(
-  { config, maxPositions, bosTokenId, eosTokenIds }: HfLlamaConfig,
+  { family, config, maxPositions, bosTokenId, eosTokenIds }: HfLlamaConfig,
   { style, storedDtype }: WriteHfOptions,
 ): Readonly<Record<string, unknown>> {
   const { ropeTheta: rope_theta, ropeScaling: scaling } = config;
@@ -140,8 +184,8 @@ export function toHfConfig(
     original_max_position_embeddings: scaling.originalMaxPosition,
   };
   return {
-    architectures: ["LlamaForCausalLM"],
-    model_type: "llama",
+    architectures: [hfFamilies[family].architecture],
+    model_type: family,
     vocab_size: config.vocabSize,
     hidden_size: config.embDim,
     intermediate_size: config.mlpDim,
@@ -150,8 +194,7 @@ export function toHfConfig(
     num_key_value_heads: config.numKvHeads,
     head_dim: config.headDim,
     hidden_act: "silu",
-    attention_bias: false,
-    mlp_bias: false,
+    ...(family === "llama" ? { attention_bias: false, mlp_bias: false } : { sliding_window: null }),
     rms_norm_eps: config.normEps,
     max_position_embeddings: maxPositions,
     tie_word_embeddings: config.tieEmbeddings,

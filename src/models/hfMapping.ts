@@ -78,29 +78,46 @@ export function llamaToHf<Leaf>(params: LlamaTree<Leaf>): [string, Leaf][] {
   });
 }
 
-/** Entries of a checkpoint that hold nothing of the model: recomputed tables, and a tied head stored once more. */
-function isRedundant(name: string, { tieEmbeddings }: LlamaConfig): boolean {
-  return name.endsWith(".rotary_emb.inv_freq") || (tieEmbeddings && name === "lm_head.weight");
+/** Whether an entry of a checkpoint holds nothing of the model: recomputed tables, and a tied head stored once more. */
+export function isRedundant(name: string, { tieEmbeddings }: LlamaConfig): boolean {
+  return name.endsWith(".rotary_emb.inv_freq") || (tieEmbeddings && name === headName);
 }
+
+/** Of the output head; a model without has the embedding as its head. */
+export const headName = hfName("head")!;
+export const embeddingName = hfName("embed")!;
+
+/** Names in a message before it says how many more there are. */
+const shownNames = 8;
 
 /**
  * Checks names and shapes of a checkpoint's tensors against a model.
- * @throws UserError where one is missing, unknown (a bias, say: the model would compute something else) or misshapen
+ * @throws UserError naming all that are missing, unknown (a bias, say: the model would compute something else) or misshapen
  */
 export function checkHfTensors(config: LlamaConfig, tensors: ReadonlyMap<string, Spec>): void {
   const expected = new Map(llamaToHf(llamaSpecs(config)));
+  const missing = [...expected].filter(([name]) => !tensors.has(name));
+  const unknown = [...tensors.keys()].filter((name) => !expected.has(name) && !isRedundant(name, config));
+  if (missing.length > 0) {
+    const [name, { shape }] = missing[0]!;
+    const near = nearest(name, unknown);
+    const more = missing.length > 1 ? `, and so are ${missing.length - 1} more` : "";
+    const found = near ? `; the nearest is "${near}"` : "";
+    const tied =
+      name === headName
+        ? `. Where the embedding is the head, config.json must say tie_word_embeddings: true; left out it means false`
+        : "";
+    fail(`"${name}" is missing (the configuration needs [${shape}])${more}${found}${tied}`);
+  }
   for (const [name, { shape }] of expected) {
-    const found = tensors.get(name);
-    const wanted = `the configuration needs [${shape}]`;
-    if (found === undefined) {
-      const near = nearest(name, tensors.keys());
-      fail(`"${name}" is missing (${wanted})${near ? `; the nearest is "${near}"` : ""}`);
-    } else if (!sameShape(found.shape, shape)) fail(`"${name}" is ${showSpec(found)}; ${wanted}`);
+    const found = tensors.get(name)!;
+    if (!sameShape(found.shape, shape)) fail(`"${name}" is ${showSpec(found)}; the configuration needs [${shape}]`);
   }
-  for (const name of tensors.keys()) {
-    if (!expected.has(name) && !isRedundant(name, config))
-      fail(`"${name}" is no tensor of a Llama model like this one`);
-  }
+  if (unknown.length === 0) return;
+  const list = unknown.slice(0, shownNames).map((name) => `"${name}"`);
+  const more = unknown.length > shownNames ? ` and ${unknown.length - shownNames} more` : "";
+  const none = unknown.length === 1 ? "is no tensor" : "are no tensors";
+  fail(`${list.join(", ")}${more} ${none} of a Llama model like this one`);
 }
 
 function fail(message: string): never {

@@ -12,7 +12,7 @@ const src = join(root, "src");
 const stages = [
   ["base", "core", "autodiff", "sharding", "lower", "pjrt", "jit"],
   ["quant", "nn", "optim", "models", "gguf", "data", "checkpoint", "metrics"],
-  ["train", "eval", "study", "plan", "config", "presets", "cli", "dashboard"],
+  ["train", "eval", "study", "plan", "config", "presets", "convert", "cli", "dashboard"],
 ].flat();
 
 /** Pure graph code: these build Tensors and know nothing of compiling or running them. */

@@ -29,7 +29,7 @@ const modelA = {
 describe("config.json", () => {
   it("reads both styles alike", () => {
     const a = parseHfConfig(read("llama_a_untied_llama3rope", "transformers4"), "bfloat16");
-    expect(a).toEqual({ config: modelA, maxPositions: 512, bosTokenId: 1, eosTokenIds: [2] });
+    expect(a).toEqual({ family: "llama", config: modelA, maxPositions: 512, bosTokenId: 1, eosTokenIds: [2] });
     expect(parseHfConfig(read("llama_a_untied_llama3rope", "transformers5"), "bfloat16")).toEqual(a);
     const b = parseHfConfig(read("llama_b_tied_plainrope", "transformers4"), "float32");
     expect(b.config).toMatchObject({
@@ -88,13 +88,15 @@ describe("config.json", () => {
   });
 
   it.each([
-    [{ model_type: "qwen2" }, /model_type/],
+    [{ model_type: "qwen2" }, /"qwen2" is not read: its projections .* add biases; llama and mistral are/],
+    [{ model_type: "qwen3" }, /"qwen3" is not read: it normalises/],
+    [{ model_type: "lama" }, /model_type "lama" is not read; llama and mistral are/],
     [{ attention_bias: true }, /attention_bias/],
     [{ hidden_act: "gelu" }, /hidden_act/],
     [{ rope_scaling: { rope_type: "yarn", factor: 4 } }, /rope type "yarn" is not supported/],
     [{ rope_scaling: { rope_type: "llama3", factor: 4 } }, /low_freq_factor/],
     [
-      { rope_parameters: { rope_theta: 1e4, rope_type: "default", partial_rotary_factor: 0.5 } },
+      { rope_parameters: { rope_theta: 5e5, rope_type: "default", partial_rotary_factor: 0.5 } },
       /partial_rotary_factor/,
     ],
     [{ quantization_config: { quant_method: "fp8" } }, /quantization_config: the weights are quantized.*to=bf16/],

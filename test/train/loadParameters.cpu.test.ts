@@ -59,7 +59,7 @@ describe("load_parameters_path", () => {
     copyFileSync(join(step, "params.safetensors"), join(folder, "model.safetensors"));
     const options = { style: "transformers5", storedDtype: "float32" } as const;
     const model = { ...tinyModel, tieEmbeddings: false };
-    const config = toHfConfig({ config: model, maxPositions: 32, eosTokenIds: [] }, options);
+    const config = toHfConfig({ family: "llama", config: model, maxPositions: 32, eosTokenIds: [] }, options);
     writeFileSync(join(folder, "config.json"), JSON.stringify(config));
     for (const [name, path] of [
       ["step", step],

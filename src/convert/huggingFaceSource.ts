@@ -1,0 +1,77 @@
+/** A Hugging Face folder as a source, with plain weights or with quantized ones, which are decoded. */
+import { join } from "node:path";
+import { UserError } from "../base/errors.ts";
+import { checkStoredHead } from "../checkpoint/hfLlama.ts";
+import { type ModelFiles, openModelFiles, readJson } from "../checkpoint/modelFiles.ts";
+import { findQuantizedWeights, isSidePart } from "../checkpoint/quantizedWeights.ts";
+import { othersOf } from "../checkpoint/writeModelFiles.ts";
+import { hostArray, isFloat, showSpec, sizeOf } from "../core/index.ts";
+import { type HfLlamaConfig, parseHfConfig } from "../models/hfConfig.ts";
+import { checkHfTensors, isRedundant, llamaSpecs, llamaToHf } from "../models/hfMapping.ts";
+import { decodeWeight } from "../quant/storedWeights.ts";
+import type { ModelSource, SourceTensor } from "./source.ts";
+
+/** Says what the weights were before they were decoded. */
+const quantizerFiles = ["hf_quant_config.json"];
+
+/** @throws UserError where a file is missing or malformed, or it is no model that is read here */
+export async function openHuggingFace(path: string): Promise<ModelSource> {
+  const configPath = join(path, "config.json");
+  const { quantization_config: quantization, ...json } = readJson(configPath) as Record<string, unknown>;
+  const config = parseHfConfig(json, "float32", configPath);
+  const model = await openModelFiles(path);
+  try {
+    const quantized = quantization != null;
+    const all = quantized ? decodedTensors(model) : storedTensors(model);
+    checkHfTensors(config.config, all);
+    if (!quantized) await checkStoredHead(config.config, model);
+    return {
+      kind: "huggingface",
+      path,
+      config,
+      json,
+      tensors: inOrder(config, all),
+      metadata: Object.assign({}, ...model.files.map(({ metadata }) => metadata)),
+      files: (await othersOf(path, quantizerFiles)).map((name) => ({ name, from: join(path, name) })),
+      dropped: [...all.keys()].filter((name) => isRedundant(name, config.config)),
+      quantized,
+      close: () => model.close(),
+    };
+  } catch (error) {
+    await model.close();
+    throw error;
+  }
+}
+
+/** The model's tensors alone, checked to be there, as the model has them. */
+export function inOrder({ config }: HfLlamaConfig, all: ReadonlyMap<string, SourceTensor>): Map<string, SourceTensor> {
+  return new Map(llamaToHf(llamaSpecs(config)).map(([name]) => [name, all.get(name)!]));
+}
+
+function storedTensors(model: ModelFiles): Map<string, SourceTensor> {
+  const tensors = [...model.specs].map(([name, spec]): [string, SourceTensor] => [
+    name,
+    { ...spec, unit: 1, readPart: (begin, count) => model.readPart(name, begin, count) },
+  ]);
+  for (const [name, spec] of tensors) {
+    if (isFloat(spec.dtype) && !spec.dtype.startsWith("float8")) continue;
+    throw new UserError("E_CHECKPOINT", `"${name}" is ${showSpec(spec)}; weights must be floats of 16 bits or more`);
+  }
+  return new Map(tensors);
+}
+
+/** Plain weights of quantized ones, bfloat16: each is decoded as a whole. */
+function decodedTensors(model: ModelFiles): Map<string, SourceTensor> {
+  const weights = findQuantizedWeights(model);
+  const names = new Set(weights.map(({ name }) => name));
+  const plain = [...storedTensors({ ...model, specs: plainSpecs(model, names) })];
+  const decoded = weights.map(({ module, shape, load }): [string, SourceTensor] => {
+    const readPart = async (begin: number, count: number) =>
+      hostArray([count], "bfloat16", decodeWeight(await load()).subarray(begin, begin + count));
+    return [`${module}.weight`, { shape, dtype: "bfloat16", unit: sizeOf(shape), readPart }];
+  });
+  return new Map([...plain, ...decoded]);
+}
+
+const plainSpecs = ({ specs }: ModelFiles, quantized: ReadonlySet<string>): ModelFiles["specs"] =>
+  new Map([...specs].filter(([name]) => !quantized.has(name) && !isSidePart(name)));

@@ -1,0 +1,8 @@
+/**
+ * Models from one form to another: Hugging Face folders, GGUF files, runs of Halfbyte. A form that is read is a `ModelSource`
+ * (source.ts); openSource.ts tells which it is.
+ */
+export { type ConvertedModel, type ConvertModelOptions, convertModel } from "./convertModel.ts";
+export { openSource } from "./openSource.ts";
+export type { FileToWrite, ModelSource, SourceKind, SourceTensor, SourceTensors } from "./source.ts";
+export type { Verification } from "./verify.ts";

@@ -1,0 +1,84 @@
+/** A run of Halfbyte, one of its checkpoints, or weights converted for it, as a source. */
+import { existsSync, realpathSync } from "node:fs";
+import { join } from "node:path";
+import { UserError } from "../base/errors.ts";
+import { newestCheckpoint, readJson } from "../checkpoint/index.ts";
+import { openSafetensors } from "../checkpoint/safetensors.ts";
+import { faultOf } from "../checkpoint/wholeFolder.ts";
+import { llamaConfig, resolve } from "../config/index.ts";
+import { loadTokenizer } from "../data/index.ts";
+import { type HfLlamaConfig, parseHfConfig, toHfConfig } from "../models/hfConfig.ts";
+import { checkHfTensors } from "../models/hfMapping.ts";
+import { inOrder } from "./huggingFaceSource.ts";
+import type { FileToWrite, ModelSource, SourceTensor } from "./source.ts";
+
+export const paramsName = "params.safetensors";
+const tokenizerFiles = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"];
+
+/** @param path a run's folder (its newest whole checkpoint), a step's folder, or a folder that `to=halfbyte` wrote */
+export async function openRun(path: string): Promise<ModelSource> {
+  const weights = await weightsIn(path);
+  const fault = await faultOf(weights);
+  if (fault !== undefined) refuse(weights, `the checkpoint is damaged: ${fault}`);
+  const { config, json, tokenizer } = describe(weights);
+  const file = await openSafetensors(join(weights, paramsName));
+  try {
+    const stored = new Map(
+      [...file.tensors].map(([name, spec]): [string, SourceTensor] => [
+        name,
+        { ...spec, unit: 1, readPart: (begin, count) => file.readPart(name, begin, count) },
+      ]),
+    );
+    checkHfTensors(config.config, stored);
+    return {
+      kind: "halfbyte",
+      path: weights,
+      config,
+      json,
+      tensors: inOrder(config, stored),
+      metadata: file.metadata,
+      files: filesIn(tokenizer),
+      dropped: [],
+      quantized: false,
+      close: () => file.close(),
+    };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+async function weightsIn(path: string): Promise<string> {
+  const checkpoints = join(path, "checkpoints");
+  if (!existsSync(checkpoints)) return realpathSync(path);
+  const newest = await newestCheckpoint(checkpoints, () => {});
+  return newest?.path ?? refuse(path, "the run has no whole checkpoint");
+}
+
+/** What the weights are of, from the folder's own config.json or from the run's. */
+function describe(weights: string): Pick<ModelSource, "config" | "json"> & { readonly tokenizer: string } {
+  const own = join(weights, "config.json");
+  if (existsSync(own)) {
+    const json = readJson(own) as Readonly<Record<string, unknown>>;
+    return { config: parseHfConfig(json, "float32", own), json, tokenizer: weights };
+  }
+  const run = join(weights, "..", "..");
+  const file = join(run, "config.json");
+  if (!existsSync(file)) refuse(weights, `there is no ${file}, which says what model it is`);
+  const settings = resolve(readJson(file) as Readonly<Record<string, unknown>>, {}, { draft: true });
+  const tokenizer = join(run, "tokenizer");
+  const config: HfLlamaConfig = {
+    family: "llama",
+    config: llamaConfig(settings),
+    maxPositions: settings.data.maxTargetLength,
+    eosTokenIds: existsSync(join(tokenizer, "tokenizer.json")) ? [loadTokenizer(tokenizer).eosId] : [],
+  };
+  return { config, json: toHfConfig(config, { style: "transformers4", storedDtype: "float32" }), tokenizer };
+}
+
+const filesIn = (folder: string): FileToWrite[] =>
+  tokenizerFiles.map((name) => ({ name, from: join(folder, name) })).filter(({ from }) => existsSync(from));
+
+function refuse(path: string, what: string): never {
+  throw new UserError("E_CHECKPOINT", `${path}: ${what}`);
+}

@@ -1,0 +1,50 @@
+/** A model to convert, whatever it is stored as: Hugging Face's names over tensors that are read in parts. */
+import type { HostArray, Spec } from "../core/index.ts";
+import type { HfLlamaConfig } from "../models/hfConfig.ts";
+
+/** A tensor that is read in parts, so that no model and no matrix has to fit in memory. */
+export interface SourceTensor extends Spec {
+  /** Parts begin at multiples of it, and have multiples of it or reach to the end. */
+  readonly unit: number;
+  /** Values `begin` … `begin + count` in row-major order, as [count], of the tensor's dtype. */
+  readPart(begin: number, count: number): Promise<HostArray>;
+}
+
+export type SourceTensors = ReadonlyMap<string, SourceTensor>;
+
+/** A small file that goes along: copied, or written as JSON. */
+export type FileToWrite = { readonly name: string } & ({ readonly from: string } | { readonly json: unknown });
+
+export type SourceKind = "huggingface" | "halfbyte" | "gguf";
+
+/** An open model. `close()` it; it holds file descriptors. */
+export interface ModelSource {
+  readonly kind: SourceKind;
+  readonly path: string;
+  readonly config: HfLlamaConfig;
+  /** config.json as it will be, but for the dtype. */
+  readonly json: Readonly<Record<string, unknown>>;
+  /** The model's tensors by their names in Hugging Face's checkpoints, in the order of the model. */
+  readonly tensors: SourceTensors;
+  /** The same as they are stored where that differs: queries and keys whose rows are in pairs that turn together. */
+  readonly paired?: SourceTensors;
+  /** What the files of weights say of themselves. */
+  readonly metadata: Readonly<Record<string, string>>;
+  readonly files: readonly FileToWrite[];
+  /** Entries that are not written, for they hold nothing of the model. */
+  readonly dropped: readonly string[];
+  /** Whether values were rounded when they were stored: blocks of codes with scales. */
+  readonly quantized: boolean;
+  close(): Promise<void>;
+}
+
+/** Values of a part where nothing asks for more: 4 MB of float32. */
+const partValues = 1 << 20;
+
+/** The parts of a tensor, from first to last. */
+export async function* partsOf(tensor: SourceTensor, values: number): AsyncGenerator<HostArray & { begin: number }> {
+  const step = Math.max(1, Math.floor(partValues / tensor.unit)) * tensor.unit;
+  for (let begin = 0; begin < values; begin += step) {
+    yield { ...(await tensor.readPart(begin, Math.min(step, values - begin))), begin };
+  }
+}
