@@ -38,3 +38,4 @@ export {
   provenanceKey,
   saveCheckpoint,
 } from "./trainingCheckpoint.ts";
+export { unfinishedFolders } from "./wholeFolder.ts";

@@ -79,20 +79,21 @@ export function lockRun(folder: RunFolder): () => void {
   const { path } = folder;
   const file = lockFile(folder);
   const claim = () => writeFileSync(file, `${process.pid} ${startOf(process.pid) ?? ""}`.trim(), { flag: "wx" });
-  try {
-    writing(file, claim);
-  } catch (error) {
-    if (((error as Error).cause as NodeJS.ErrnoException | undefined)?.code !== "EEXIST") throw error;
+  if (!claimed(file, claim)) {
+    // Of processes that find the same lock of a dead one, one at a time may look again and take it over.
+    const takeover = `${file}.takeover`;
     const owner = runOwner(folder);
-    if (owner !== undefined && owner !== process.pid) {
-      throw new UserError(
-        "E_RUN_IN_USE",
-        `${path} is in use by process ${owner}: wait for it, or choose another run_name (if that is no training run, delete ${file})`,
-      );
-    }
+    if (owner !== undefined && owner !== process.pid) throw inUse(path, owner, file);
     if (owner === undefined) {
-      rmSync(file, { force: true });
-      writing(file, claim);
+      if (!claimed(takeover, () => writeFileSync(takeover, "", { flag: "wx" }))) throw inUse(path, undefined, takeover);
+      try {
+        const since = runOwner(folder);
+        if (since !== undefined) throw inUse(path, since, file);
+        rmSync(file, { force: true });
+        if (!claimed(file, claim)) throw inUse(path, runOwner(folder), file);
+      } finally {
+        rmSync(takeover, { force: true });
+      }
     }
   }
   // Commands may end at once, by a signal or a mistake that they found.
@@ -100,6 +101,23 @@ export function lockRun(folder: RunFolder): () => void {
   held.set(file, folder);
   return () => release(file, folder);
 }
+
+/** Whether `claim` made a file that was not there. @throws HalfbyteError where it can't be written */
+function claimed(file: string, claim: () => void): boolean {
+  try {
+    writing(file, claim);
+    return true;
+  } catch (error) {
+    if (((error as Error).cause as NodeJS.ErrnoException | undefined)?.code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+const inUse = (path: string, owner: number | undefined, file: string): UserError =>
+  new UserError(
+    "E_RUN_IN_USE",
+    `${path} is in use by ${owner === undefined ? "another process" : `process ${owner}`}: wait for it, or choose another run_name (if that is no training run, delete ${file})`,
+  );
 
 function release(file: string, folder: RunFolder): void {
   if (!held.delete(file)) return;

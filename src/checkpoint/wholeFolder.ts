@@ -151,6 +151,15 @@ async function measure(path: string): Promise<FileRecord> {
   return { bytes, sha256: hash.digest("hex") };
 }
 
+/** The folders that processes that died had begun to write in `parent`. */
+export function unfinishedFolders(parent: string): string[] {
+  if (!existsSync(parent)) return [];
+  return readdirSync(parent).flatMap((name) => {
+    const [, folder, kind, pid] = temporaryPattern.exec(name) ?? [];
+    return folder !== undefined && kind === "tmp" && !isAlive(Number(pid)) ? [join(parent, folder)] : [];
+  });
+}
+
 /** Removes what processes that died while writing left in `parent`. @param of only what was to become this folder */
 export async function removeLeftovers(parent: string, of?: string): Promise<void> {
   if (!existsSync(parent)) return;

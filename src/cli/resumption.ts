@@ -1,7 +1,13 @@
 /** Where a run goes on, and what of its settings stays as it began. */
 import { readFileSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
-import { type CheckpointPlace, listCheckpoints, newestCheckpoint, type RunFolder } from "../checkpoint/index.ts";
+import {
+  type CheckpointPlace,
+  listCheckpoints,
+  newestCheckpoint,
+  type RunFolder,
+  unfinishedFolders,
+} from "../checkpoint/index.ts";
 import {
   type Config,
   laterPrecision,
@@ -36,6 +42,8 @@ export async function placeToResume(
       `none of the checkpoints in ${folder.checkpoints} is whole:\n  ${faults.join("\n  ")}\nRestore one, delete the folder to begin anew, or choose another run_name`,
     );
   }
+  for (const path of unfinishedFolders(folder.checkpoints))
+    say(`${path} was not finished: its process ended meanwhile`);
   for (const fault of faults) say(fault);
   return newest;
 }

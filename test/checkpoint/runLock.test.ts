@@ -1,9 +1,10 @@
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { lockRun, makeRunFolder, runFolder } from "../../src/checkpoint/index.ts";
+import { ensureBuilt, halfbyte } from "../train/halfbyte.ts";
 
 let base = "";
 beforeEach(() => {
@@ -49,6 +50,27 @@ describe("the lock of a run", () => {
     writeFileSync(join(folder.path, "run.lock"), "1");
     unlock();
     expect(existsSync(join(folder.path, "run.lock"))).toBe(true);
+  });
+
+  it("of a process that is gone is taken over by one of those that want it at the same time", async () => {
+    await ensureBuilt();
+    const folder = runFolder(base, "run");
+    makeRunFolder(folder);
+    const module = new URL("../../dist/checkpoint/runFolder.js", import.meta.url).href;
+    const script = `import { lockRun } from ${JSON.stringify(module)};
+      while (Date.now() < Number(process.argv[1])) {}
+      try { lockRun(${JSON.stringify(folder)}); console.log("has it"); } catch (error) { console.log(error.code); }
+      setTimeout(() => {}, 500);`;
+    for (let round = 0; round < 3; round++) {
+      writeFileSync(join(folder.path, "run.lock"), "999999999");
+      const start = String(Date.now() + 500);
+      const contenders = Array.from({ length: 6 }, () =>
+        halfbyte(["--input-type=module", "--eval", script, start], { program: process.execPath }),
+      );
+      const said = (await Promise.all(contenders)).map(({ stdout }) => stdout.trim()).sort();
+      expect(said).toEqual([...Array(5).fill("E_RUN_IN_USE"), "has it"]);
+      expect(readdirSync(folder.path)).toEqual([]);
+    }
   });
 
   it("is taken over from a process that is gone, and is given back", () => {

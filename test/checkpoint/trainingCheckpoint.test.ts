@@ -1,5 +1,15 @@
-import { appendFileSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
+import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import {
   checkpointPath,
@@ -11,6 +21,7 @@ import {
   provenanceKey,
   quantizeModel,
   saveCheckpoint,
+  unfinishedFolders,
   weightFormats,
 } from "../../src/checkpoint/index.ts";
 import { hostArray, treeLeaves } from "../../src/core/index.ts";
@@ -236,6 +247,40 @@ describe("the folder of checkpoints", () => {
     for (const name of leftovers) mkdirSync(join(folder, name));
     await save(folder, 4);
     expect(names(folder)).toEqual([leftovers[2], "step-00000004"]);
+  });
+
+  it("is what it was before, wherever the writing of another one broke off", async () => {
+    const deadPid = 2 ** 22 + 1;
+    const folder = temporaryFolder();
+    await save(folder, 5);
+    const { path } = await save(temporaryFolder(), 6);
+    // In the order in which they are written.
+    const files = ["params.safetensors", "optimizer.safetensors", "state.json", "manifest.json"].map(
+      (name) => [name, readFileSync(join(path, name))] as const,
+    );
+    const total = files.reduce((sum, [, bytes]) => sum + bytes.length, 0);
+    const unfinished = join(folder, `.step-00000006.tmp-${deadPid}`);
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(fc.nat(total), fc.integer({ min: total - 1200, max: total })), async (written) => {
+        mkdirSync(unfinished);
+        let left = written;
+        for (const [name, bytes] of files) {
+          if (left > 0) writeFileSync(join(unfinished, name), bytes.subarray(0, left));
+          left -= bytes.length;
+        }
+        expect(unfinishedFolders(folder)).toEqual([checkpointPath(folder, 6)]);
+        expect(await newestCheckpoint(folder, () => {})).toEqual({ step: 5, path: checkpointPath(folder, 5) });
+        // Under its name, where it would be if the renaming came too early, it is whole or passed over.
+        const early = checkpointPath(folder, 6);
+        renameSync(unfinished, early);
+        const damaged: string[] = [];
+        const newest = await newestCheckpoint(folder, (_, fault) => damaged.push(fault));
+        // The last byte is a line end, which the manifest can do without.
+        expect([newest!.step, damaged.length]).toEqual(written >= total - 1 ? [6, 0] : [5, 1]);
+        rmSync(early, { recursive: true });
+      }),
+      { numRuns: 40, examples: [[0], [total], [total - 1], [total - 2]] },
+    );
   });
 
   it("says in one sentence that it can't be written", async () => {
