@@ -2,6 +2,7 @@
 import { megabytes } from "../base/byteSize.ts";
 import { bestCheckpoint } from "../checkpoint/index.ts";
 import { showConfig } from "../config/index.ts";
+import { packingText } from "../data/index.ts";
 import { compareRuns } from "../metrics/index.ts";
 import { configureDefaultClient } from "../pjrt/index.ts";
 import { runTraining } from "../train/run.ts";
@@ -51,6 +52,7 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
     say(showConfig(config).trimEnd());
     for (const note of config.notes) say(`note: ${note}`);
     if (data.size) say(sizeText(data.size));
+    if (data.train.packing) say(packingText(data.train.packing));
     const idle = resume && idleStepsWarning(config, folder, resume);
     if (idle !== undefined) say(`warning: ${idle}`);
     writeRunFolder(run);

@@ -28,7 +28,7 @@ import {
   withSettings,
   withTokenizerVocab,
 } from "../config/index.ts";
-import { copyTokenizer, type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
+import { batchForm, copyTokenizer, type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
 import { rematPolicies } from "../models/rematPolicies.ts";
 import type { CheckpointPlan, RunPlan } from "../train/plan.ts";
 import { machineMistakes } from "./machineLimits.ts";
@@ -129,6 +129,7 @@ export function planOf(config: Config): RunPlan {
     batchSize: data.perDeviceBatchSize,
     microBatches: optimizer.gradientAccumulationSteps,
     sequenceLength: data.maxTargetLength,
+    batchForm: batchForm(data),
     steps: run.steps,
     ...(run.evalInterval !== -1 && { evalInterval: run.evalInterval }),
     ...(run.evalSteps !== -1 && { evalSteps: run.evalSteps }),

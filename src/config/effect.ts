@@ -1,4 +1,5 @@
 /** Keys that only count together with others: set where they have no effect, they are a mistake. */
+import { strategyOf } from "../data/packingSettings.ts";
 import { hasSwitch, recipeShown, recipesWith, switchKeys } from "../quant/index.ts";
 import type { SettingKey, Settings } from "./schema.ts";
 import { overrideQuantizes, quantizes } from "./stages.ts";
@@ -16,6 +17,9 @@ export interface EffectRule {
 export function hasValidation(settings: Settings): boolean {
   return settings.dataset_type === "synthetic" || settings.eval_dataset_path !== "" || settings.validation_fraction > 0;
 }
+
+const packingStrategy = ({ packing, dataset_type: datasetType }: Settings) => strategyOf({ packing, datasetType });
+const strategyNotes = { concat: "cuts one stream wherever a sequence ends", none: "has one document in a sequence" };
 
 const quantizesAnything = (settings: Settings): boolean => quantizes(settings) || overrideQuantizes(settings);
 
@@ -40,6 +44,29 @@ export const effectRules: readonly EffectRule[] = [
       dataset_type === "synthetic"
         ? "dataset_type=synthetic reads no text and has validation of its own; dataset_type=text reads it"
         : undefined,
+  },
+  {
+    keys: ["packing", "reset_attention_mask", "max_segments_per_seq"],
+    reads: ["dataset_type"],
+    only: "with text or other documents",
+    without: ({ dataset_type }) =>
+      dataset_type === "synthetic" ? "dataset_type=synthetic has no documents" : undefined,
+  },
+  {
+    keys: ["reset_attention_mask"],
+    reads: ["packing", "dataset_type"],
+    only: "where a sequence can have several documents",
+    without: (settings) =>
+      packingStrategy(settings) === "none" ? "packing=none has one document in a sequence" : undefined,
+  },
+  {
+    keys: ["max_segments_per_seq"],
+    reads: ["packing", "dataset_type"],
+    only: "with packing=best_fit",
+    without: (settings) => {
+      const strategy = packingStrategy(settings);
+      return strategy === "best_fit" ? undefined : `packing=${strategy} ${strategyNotes[strategy]}`;
+    },
   },
   {
     keys: ["validation_fraction"],

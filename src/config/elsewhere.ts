@@ -58,7 +58,6 @@ export const foreignKeys: Readonly<Record<string, ForeignKey>> = {
   decoder_block: only("llama2", "Llama is the only architecture so far: leave it out"),
   fused_qkv: off("each projection has tensors and scales of its own: leave it out"),
   fused_mlp: off("each projection has tensors and scales of its own: leave it out"),
-  packing: only("true", "text is always packed into whole windows: leave it out"),
   num_epoch: only("1", "the text is read again as often as steps needs: set steps"),
   async_checkpointing: only("true", "checkpoints are always written while training goes on: leave it out"),
   dataset_name: textOnly,

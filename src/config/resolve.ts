@@ -4,6 +4,7 @@
  * below its other keys. Then what is derived, and the rules between keys. All mistakes are told in one message.
  */
 import { refuseMistakes, UserError } from "../base/errors.ts";
+import { isWithinDocuments, strategyOf } from "../data/packingSettings.ts";
 import { attentionNotes } from "../models/attentionNames.ts";
 import { type ModelSizes, modelSizes } from "../models/modelSizes.ts";
 import type { Schedule } from "../optim/index.ts";
@@ -140,6 +141,9 @@ function derive(given: Settings): Settings {
   if (settings.head_dim === -1) settings.head_dim = settings.emb_dim / settings.num_query_heads;
   if (settings.vocab_size === -1 && settings.dataset_type === "synthetic") settings.vocab_size = 256;
   if (settings.vocab_size === -1 && settings.tokenizer_path === "byte") settings.vocab_size = 257;
+  const { packing, reset_attention_mask: resetAttentionMask, dataset_type: datasetType } = settings;
+  settings.packing = strategyOf({ packing, datasetType });
+  settings.reset_attention_mask = isWithinDocuments({ packing, resetAttentionMask, datasetType }) ? "true" : "false";
   if (settings.learning_rate_schedule_steps === -1) settings.learning_rate_schedule_steps = settings.steps;
   return settings;
 }

@@ -20,6 +20,7 @@ export const aliases: Readonly<Record<string, SettingKey>> = {
   loss_scale_window: "loss_scale_growth_interval",
   num_layers_at_start_in_bf16: "first_layers_bf16",
   num_layers_at_end_in_bf16: "last_layers_bf16",
+  reset_position_ids: "reset_attention_mask",
 };
 
 export interface Translation {
@@ -100,6 +101,8 @@ export const translations: Readonly<Record<string, Translation>> = {
 export const sameValues: Readonly<Partial<Record<SettingKey, Readonly<Record<string, string>>>>> = {
   quantization: { "": "none" },
   model_name: { default: "custom" },
+  packing: { True: "best_fit", true: "best_fit", False: "none", false: "none" },
+  reset_attention_mask: { True: "true", False: "false" },
   ...Object.fromEntries(
     ["rht", "stochastic_rounding", "row_scaled_activation", "power_of_two_scales"].map((key) => [
       key,

@@ -4,8 +4,10 @@
  */
 import { invariant } from "../base/errors.ts";
 import { type HostArray, hostArray } from "../core/hostArray.ts";
+import type { PackingReport } from "./packingReport.ts";
+import type { Packing } from "./packingSettings.ts";
 import { permutation } from "./permutation.ts";
-import { type Packing, sequencesOf } from "./sequences.ts";
+import { sequencesOf } from "./sequences.ts";
 import type { TokenStream } from "./tokenStream.ts";
 
 /** Tokens of a step and what they are to predict, on the host. */
@@ -33,6 +35,8 @@ export interface TrainingBatches {
   readonly windows: number;
   /** The batch of training step `step` (from 1). */
   batchAt(step: number): Batch;
+  /** How well documents fill the windows; absent where they are cut to fit. */
+  readonly packing?: PackingReport;
   /** Epochs begun when step `step` is done, as a fraction: 1 after every window was seen once. */
   epochAt(step: number): number;
 }
@@ -69,6 +73,8 @@ export interface Sequences {
   readonly masked: boolean;
   /** Whether batches say which tokens are of which document. */
   readonly segmented?: boolean;
+  /** How well documents fill them; absent where they are cut to fit. */
+  readonly report?: PackingReport;
   /** Writes sequence `index` (0 .. count-1) into row `row`, of which nothing was written yet. */
   write(index: number, batch: BatchRows, row: number): void;
 }
@@ -87,6 +93,7 @@ export function trainingBatches(stream: TokenStream, cut: BatchShape, seed: numb
   };
   return {
     windows: windows.count,
+    ...(windows.report && { packing: windows.report }),
     epochAt: (step) => (step * batchSize) / windows.count,
     batchAt(step) {
       invariant(Number.isInteger(step) && step >= 1, `training steps count from 1; got ${step}`);

@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
 import { type TrainingBatches, trainingBatches, type ValidationBatches, validationBatches } from "./batches.ts";
 import { holdOutTail, type PackedTokens, requireTokens, tokenPacker } from "./packing.ts";
+import { type PackingSettings, packingOf } from "./packingSettings.ts";
 import { readTextParts } from "./readText.ts";
 import { splitDocuments } from "./split.ts";
 import { syntheticBatches } from "./synthetic.ts";
@@ -12,7 +13,7 @@ import { loadTokenizer } from "./tokenizerFiles.ts";
 import { memoryStream, type TokenStream } from "./tokenStream.ts";
 
 /** The data group of a resolved configuration. */
-export interface DatasetSettings {
+export interface DatasetSettings extends PackingSettings {
   readonly datasetType: "text" | "synthetic";
   /** File, folder or pattern. */
   readonly datasetPath: string;
@@ -61,7 +62,8 @@ export interface Dataset {
  */
 export async function openDataset(settings: DatasetSettings, options: OpenDatasetOptions): Promise<Dataset> {
   const { perDeviceBatchSize: batchSize, maxTargetLength: windowLength } = settings;
-  const shape = { batchSize, windowLength, microBatches: options.microBatches ?? 1 };
+  const packing = packingOf(settings);
+  const shape = { batchSize, windowLength, microBatches: options.microBatches ?? 1, packing };
   if (settings.datasetType === "synthetic") return syntheticBatches(options.vocabSize, shape, options.shuffleSeed);
 
   const tokenizer = options.tokenizer ?? loadTokenizer(settings.tokenizerPath);
@@ -83,8 +85,12 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
   const [training, heldOut] = [memoryStream(train), validation && memoryStream(validation)];
 
   const { maxTargetLength } = settings;
-  const shorter = `a window of max_target_length=${maxTargetLength} takes ${maxTargetLength + 1}. Add text, or set max_target_length to ${Math.max(1, train.tokens.length - 1)} or less`;
-  requireTokens("training", training, maxTargetLength + 1, shorter);
+  const needed = packing.strategy === "concat" ? maxTargetLength + 1 : 2;
+  const shorter =
+    packing.strategy !== "concat"
+      ? "one to start from and one to predict. Add text"
+      : `a window of max_target_length=${maxTargetLength} takes ${maxTargetLength + 1}. Add text, or set max_target_length to ${Math.max(1, train.tokens.length - 1)} or less`;
+  requireTokens("training", training, needed, shorter);
   const more =
     fraction > 0
       ? `one to start from and one to predict. Raise validation_fraction=${fraction}, or add text`

@@ -45,6 +45,8 @@ export {
 export type { Frame } from "./frame.ts";
 export { type TokenizerFiles, tokenizerOfGguf } from "./ggufTokenizer.ts";
 export { type PackedTokens, packDocuments } from "./packing.ts";
+export { type PackingReport, packingText, paddingShare } from "./packingReport.ts";
+export { batchForm, type Packing } from "./packingSettings.ts";
 export { permutation } from "./permutation.ts";
 export { readTextParts, type TextPart } from "./readText.ts";
 export { type Split, splitDocuments } from "./split.ts";

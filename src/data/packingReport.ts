@@ -17,3 +17,13 @@ export interface PackingReport {
 export function paddingShare({ sequences, windowLength, targets }: PackingReport): number {
   return sequences === 0 ? 0 : 1 - targets / (sequences * windowLength);
 }
+
+/** Of a report, in a sentence for people. */
+export function packingText(report: PackingReport): string {
+  const { sequences, windowLength, pieces, cut } = report;
+  const number = (value: number) => value.toLocaleString("en");
+  const each = (pieces / sequences).toLocaleString("en", { maximumFractionDigits: 1 });
+  const padding = (100 * paddingShare(report)).toLocaleString("en", { maximumFractionDigits: 1 });
+  const longer = cut === 0 ? "" : `; ${number(cut)} longer than a sequence, and cut`;
+  return `packing: ${number(sequences)} sequences of ${number(windowLength)} tokens, ${each} documents each; ${padding} % padding${longer}`;
+}

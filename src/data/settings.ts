@@ -1,6 +1,7 @@
 /** Settings of the data by their names on the command line. */
 import { z } from "zod";
-import { whole } from "../base/settingKinds.ts";
+import { whole, wholeOrDerived } from "../base/settingKinds.ts";
+import { packingChoices, resetChoices } from "./packingSettings.ts";
 
 export const dataSettings = z.object({
   dataset_type: z
@@ -24,6 +25,21 @@ export const dataSettings = z.object({
     .default("byte")
     .describe("byte, or a tokenizer.json, or the folder that has one")
     .meta({ rule: "byte or a path" }),
+  packing: z
+    .enum(packingChoices)
+    .default("auto")
+    .describe(
+      "How documents fill sequences: concat = one stream, cut anywhere; best_fit = whole documents, as many as fit; none = one a sequence; auto = concat for text, best_fit for data with prompts",
+    ),
+  reset_attention_mask: z
+    .enum(resetChoices)
+    .default("auto")
+    .describe(
+      "Keep documents in a sequence apart: none attends to another, and positions restart at 0; auto = true but for text with packing=concat",
+    ),
+  max_segments_per_seq: wholeOrDerived()
+    .default(-1)
+    .describe("Documents in a sequence of packing=best_fit, at most; -1 = as many as fit"),
   max_target_length: whole(1).default(256).describe("Tokens in a training sequence"),
   per_device_batch_size: whole(1)
     .default(8)

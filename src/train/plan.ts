@@ -35,6 +35,8 @@ export interface RunPlan {
   readonly microBatches: number;
   /** T: tokens in a sequence. */
   readonly sequenceLength: number;
+  /** What batches say of their tokens; absent: every target counts, and a sequence is one document. */
+  readonly batchForm?: { readonly masked: boolean; readonly segmented: boolean };
   /** The last step's number. */
   readonly steps: number;
   /** Steps between validations; absent: one after the last step only. */

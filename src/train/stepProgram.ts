@@ -59,32 +59,38 @@ export async function stepHlo(
 /** The loss of one micro-batch: (model's state, batch, step) → its sum, its mean and the number of tokens. */
 export function lossProgram(plan: RunPlan): Program {
   const { optimizer, lossScale, clippingThreshold, microBatches, roundingSeed: seed, ...model } = stepOptions(plan);
-  const loss = ({ params, scales }: ModelState, { tokens, targets }: StepBatch, step: Tensor) => {
-    const weights = full(tokens.shape, 1, "float32");
+  const loss = ({ params, scales }: ModelState, batch: StepBatch, step: Tensor) => {
+    const weights = batch.weights ?? full(batch.tokens.shape, 1, "float32");
     const options = { ...withScales(model, scales), random: { seed, step, microBatch: 0 } };
-    return llamaLoss(params, { tokens, targets, weights }, options);
+    return llamaLoss(params, { ...batch, weights }, options);
   };
   const [state, , scalars] = stepSpecs(plan);
-  const tokens = spec([plan.batchSize, plan.sequenceLength], "int32");
-  return trace(loss, modelState(state), { tokens, targets: tokens }, scalars.step);
+  return trace(loss, modelState(state), batchSpecs(plan, plan.batchSize), scalars.step);
 }
 
 export function stepProgram(plan: RunPlan): Program {
   return trace(makeTrainStep(stepOptions(plan)), ...stepSpecs(plan));
 }
 
-type SpecsOf<T> = { readonly [K in keyof T]-?: Spec };
+type SpecsOf<T> = { readonly [K in keyof T]: Spec };
 
 /** Shapes and dtypes of the step's arguments: state, batch, scalars. */
-export function stepSpecs(
-  plan: RunPlan,
-): [TrainState<Spec>, SpecsOf<Pick<StepBatch, "tokens" | "targets">>, SpecsOf<StepScalars>] {
-  const tokens = spec([plan.microBatches * plan.batchSize, plan.sequenceLength], "int32");
+export function stepSpecs(plan: RunPlan): [TrainState<Spec>, SpecsOf<StepBatch>, SpecsOf<StepScalars>] {
   return [
     stateSpecs(plan),
-    { tokens, targets: tokens },
+    batchSpecs(plan, plan.microBatches * plan.batchSize),
     { learningRate: spec([], "float32"), step: spec([], "uint32") },
   ];
+}
+
+function batchSpecs({ sequenceLength, batchForm }: RunPlan, rows: number): SpecsOf<StepBatch> {
+  const shape = [rows, sequenceLength];
+  const ids = spec(shape, "int32");
+  return {
+    ...{ tokens: ids, targets: ids },
+    ...(batchForm?.masked && { weights: spec(shape, "float32") }),
+    ...(batchForm?.segmented && { segments: ids }),
+  };
 }
 
 /** Shapes and dtypes of the state that a run carries, in the order of its arrays. */

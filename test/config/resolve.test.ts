@@ -182,6 +182,12 @@ describe("resolve", () => {
     [{ dtype: "float32", loss_scale_window: 9 }, "loss_scale_window=9 has no effect: only dtype=float16"],
     [{ dataset_type: "synthetic", dataset_path: "books" }, "dataset_path=books has no effect: dataset_type=synthetic"],
     [{ eval_dataset_path: "x", validation_fraction: 0.1 }, "validation_fraction=0.1 has no effect"],
+    [
+      { dataset_type: "synthetic", packing: "best_fit" },
+      "packing=best_fit has no effect: dataset_type=synthetic has no doc",
+    ],
+    [{ max_segments_per_seq: 4 }, "max_segments_per_seq=4 has no effect: packing=concat cuts one stream"],
+    [{ packing: "none", reset_attention_mask: "true" }, "packing=none has one document in a sequence"],
     [{ eval_interval: 10 }, "eval_interval=10 has no effect: there is no validation text"],
     [{ lr_schedule_type: "constant", learning_rate_final_fraction: 0.1 }, "stays at its peak"],
     [{ wsd_decay_steps_fraction: 0.1 }, "belongs to lr_schedule_type=wsd"],

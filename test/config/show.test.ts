@@ -37,6 +37,8 @@ describe("showConfig", () => {
       eval_dataset_path=
       validation_fraction=0
       tokenizer_path=byte
+      packing=concat
+      reset_attention_mask=false
       max_target_length=128
       per_device_batch_size=8
       # optimizer

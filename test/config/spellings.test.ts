@@ -58,6 +58,14 @@ describe("MaxText's spellings", () => {
     });
   });
 
+  it("name the same packing: MaxText's switch, and Megatron's of positions with that of the mask", () => {
+    const packed = (overrides: Record<string, unknown>) => resolve({}, { dataset_path: "books", ...overrides }).data;
+    expect(packed({})).toMatchObject({ packing: "concat", resetAttentionMask: "false", maxSegmentsPerSeq: -1 });
+    expect(packed({ packing: "True" })).toMatchObject({ packing: "best_fit", resetAttentionMask: "true" });
+    expect(packed({ packing: "false" })).toMatchObject({ packing: "none" });
+    expect(packed({ reset_position_ids: "True" })).toMatchObject({ packing: "concat", resetAttentionMask: "true" });
+  });
+
   it("are accepted where they ask for nothing, and said so", () => {
     const { notes } = resolve(
       {},
@@ -67,12 +75,11 @@ describe("MaxText's spellings", () => {
         dcn_data_parallelism: "-1",
         ici_fsdp_parallelism: 1,
         weight_dtype: "'float32'",
-        packing: "True",
         hf_path: "",
       },
     );
     expect(notes).toEqual([
-      "accepted, for they ask for nothing else than what is done: ici_data_parallelism=1, dcn_data_parallelism=-1, ici_fsdp_parallelism=1, weight_dtype='float32', packing=True, hf_path=",
+      "accepted, for they ask for nothing else than what is done: ici_data_parallelism=1, dcn_data_parallelism=-1, ici_fsdp_parallelism=1, weight_dtype='float32', hf_path=",
     ]);
   });
 

@@ -5,7 +5,7 @@ import { type Batch, type BatchShape, trainingBatches, validationBatches } from 
 import { documentSequences } from "../../src/data/documentSequences.ts";
 import { packDocuments } from "../../src/data/packing.ts";
 import { paddingShare } from "../../src/data/packingReport.ts";
-import type { Packing } from "../../src/data/sequences.ts";
+import type { Packing } from "../../src/data/packingSettings.ts";
 import { memoryStream, type TokenStream } from "../../src/data/tokenStream.ts";
 
 const eos = 60_000;
