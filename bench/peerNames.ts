@@ -74,7 +74,12 @@ const frameworks: Readonly<Record<string, Framework>> = {
     settings: torchSettings,
     best: { "": ["sdpa"] },
   },
-  "torch-compile": { script: "torch_llama.py", args: [], settings: torchSettings, best: { "L8-long": ["sdpa"] } },
+  "torch-compile": {
+    script: "torch_llama.py",
+    args: [],
+    settings: torchSettings,
+    best: { "L8-long": ["sdpa"], "L8-fp32": ["sdpa"] },
+  },
   jax: {
     script: "jax_llama.py",
     args: [],
