@@ -6,6 +6,7 @@ import type { HostArray, Spec } from "../core/index.ts";
 import { parseHfConfig } from "../models/hfConfig.ts";
 import { llamaToHf } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
+import { withVocabularyRows } from "../models/vocabularyRows.ts";
 import { loadHfLlama } from "./hfLlama.ts";
 import { openSafetensors } from "./safetensors.ts";
 import {
@@ -70,7 +71,8 @@ export async function loadParameters(path: string, config: LlamaConfig): Promise
   const checkpoint = await checkpointAt(path, key);
   if (checkpoint !== undefined) {
     await requireModel(key, checkpoint, config);
-    return { params: await loadCheckpointParameters(checkpoint, config), from: checkpoint };
+    const params = await loadCheckpointParameters(checkpoint, await withStoredRows(checkpoint, config));
+    return { params: withVocabularyRows(params, config), from: checkpoint };
   }
   if (existsSync(join(path, "config.json"))) return fromHuggingFace(path, config);
   return refuse(
@@ -140,7 +142,13 @@ async function fromHuggingFace(path: string, config: LlamaConfig): Promise<Start
     const index = notFiniteAt(data as Float32Array);
     if (index >= 0) refuse(key, path, `value ${index} of "${name}" is ${data[index]}`);
   }
-  return { params, from: path };
+  return { params: withVocabularyRows(params, config), from: path };
+}
+
+/** The model with the rows of padding that a checkpoint has. */
+async function withStoredRows(path: string, { paddedVocabSize: _, ...config }: LlamaConfig): Promise<LlamaConfig> {
+  const { vocab_size: rows } = await sizesOfTensors(path);
+  return typeof rows === "number" && rows > config.vocabSize ? { ...config, paddedVocabSize: rows } : config;
 }
 
 /** What the shapes of a checkpoint tell. */

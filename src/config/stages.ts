@@ -17,6 +17,8 @@ import type { Settings } from "./schema.ts";
 
 /** The model's sizes. `vocab_size` must be known: see `withTokenizerVocab`. */
 export function llamaConfig({ model, compute }: Config): LlamaConfig {
+  const multiple = model.makeVocabSizeDivisibleBy;
+  const rows = Math.ceil(model.vocabSize / multiple) * multiple;
   return {
     numLayers: model.numDecoderLayers,
     embDim: model.embDim,
@@ -25,6 +27,7 @@ export function llamaConfig({ model, compute }: Config): LlamaConfig {
     numKvHeads: model.numKvHeads,
     headDim: model.headDim,
     vocabSize: model.vocabSize,
+    ...(rows > model.vocabSize && { paddedVocabSize: rows }),
     ropeTheta: model.ropeTheta,
     ...(model.ropeType === "llama3.1" && {
       ropeScaling: {

@@ -44,6 +44,8 @@ export interface LlamaConfig {
   readonly numKvHeads: number;
   readonly headDim: number;
   readonly vocabSize: number;
+  /** Rows of the embedding and of the head where more than `vocabSize`: those after it stand for no token. */
+  readonly paddedVocabSize?: number;
   readonly ropeTheta: number;
   readonly ropeScaling?: Llama3RopeScaling;
   readonly normEps: number;
@@ -124,7 +126,8 @@ export interface LlamaOptions {
 
 /** Shapes of every parameter. */
 export function llamaShapes(config: LlamaConfig): LlamaTree<readonly number[]> {
-  const { numLayers, embDim: D, mlpDim: F, numHeads, numKvHeads, headDim, vocabSize: V, tieEmbeddings } = config;
+  const { numLayers, embDim: D, mlpDim: F, numHeads, numKvHeads, headDim, tieEmbeddings } = config;
+  const V = config.paddedVocabSize ?? config.vocabSize;
   const [q, kv] = [numHeads * headDim, numKvHeads * headDim];
   const block = {
     attnNorm: [D],
@@ -269,11 +272,17 @@ function tapsOf({ scales, probe }: LayerTaps, module: LlamaModule): LinearTaps {
   return { ...(scales && { scales: at(scales) }), ...(probe && { probe: at(probe) }) };
 }
 
+/** The head [V, D], or the embedding where they are tied, without rows of padding. */
+export function tokenRows({ head, embed }: LlamaParams, { vocabSize }: LlamaConfig): Tensor {
+  const rows = head ?? embed;
+  return rows.shape[0] === vocabSize ? rows : rows.narrow(0, 0, vocabSize);
+}
+
 /** tokens [B, T] int32 → float32 logits [B, T, V]. The head multiplies in the compute dtype. */
 export function llamaLogits(params: LlamaParams, tokens: Tensor, options: LlamaOptions): Tensor {
   const hidden = llamaHidden(params, tokens, options);
   return namedScope("head", () => {
-    const head = (params.head ?? params.embed).astype(options.config.dtype);
+    const head = tokenRows(params, options.config).astype(options.config.dtype);
     return inPass("fprop", () => dot(hidden, head, { contract: [[2], [1]], out: "float32" }));
   });
 }
@@ -312,7 +321,7 @@ export function llamaLoss(
   const head = params.head ?? params.embed;
   return namedScope("head", () => {
     const rows = { targets: targets.reshape([-1]), weights: weights.reshape([-1]) };
-    const sums = crossEntropy({ hidden, head, ...rows, zLoss });
+    const sums = crossEntropy({ hidden, head, ...rows, zLoss, vocabSize: config.vocabSize });
     return { loss: sums.lossSum.div(sums.totalWeight.max(1)), ...sums };
   });
 }

@@ -25,6 +25,11 @@ export const modelSettings = z.object({
   vocab_size: wholeOrDerived()
     .default(-1)
     .describe("Rows of the embedding and of the head; -1 = the tokenizer's number of tokens (256 for synthetic data)"),
+  make_vocab_size_divisible_by: whole(1)
+    .default(1)
+    .describe(
+      "Pad the rows of embedding and head in memory to a multiple; no token has the added ones, no export either",
+    ),
   rope_theta: z.number().gt(0).default(10000).describe("Base of the rotary position frequencies"),
   rope_type: z
     .enum(["default", "llama3.1"])

@@ -7,9 +7,11 @@
  */
 import { customVjp, withKernel } from "../autodiff/index.ts";
 import { ShapeError } from "../base/errors.ts";
+import { maxFinite } from "../core/codecs.ts";
 import {
   concat,
   dot,
+  full,
   inPass,
   iota,
   sameShape,
@@ -34,6 +36,8 @@ export interface CrossEntropyInputs {
   readonly weights: Tensor;
   /** Weight of the z-loss, the square of a token's log-normaliser, which keeps logits from drifting; default 0. */
   readonly zLoss?: number;
+  /** Rows of the head that stand for tokens; those from here on are padding, which is never predicted. Default: all. */
+  readonly vocabSize?: number;
 }
 
 /** Sums over the tokens that count, float32 scalars. */
@@ -50,7 +54,7 @@ const maxChunkBytes = 64 << 20;
 /** Sums, not means: totals of several batches can be added and divided once. @throws ShapeError where inputs do not fit, or are empty */
 export function crossEntropy(inputs: CrossEntropyInputs): CrossEntropy {
   checkInputs(inputs);
-  const { hidden, head, targets, weights, zLoss = 0 } = inputs;
+  const { hidden, head, targets, weights, zLoss = 0, vocabSize = head.shape[0]! } = inputs;
   const lossSum = customVjp({
     fwd: (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) => {
       const compute = head.astype(hidden.dtype);
@@ -62,7 +66,7 @@ export function crossEntropy(inputs: CrossEntropyInputs): CrossEntropy {
       }));
       const plus = (sum: Tensor | undefined, part: Tensor) => (sum === undefined ? part : sum.add(part));
       const chunks = inSequence(rows, (input, before: Chunk | undefined) => {
-        const { lossSum, dHidden, dHead } = chunk({ ...input, zLoss });
+        const { lossSum, dHidden, dHead } = chunk({ ...input, zLoss, vocabSize });
         return { lossSum: plus(before?.lossSum, lossSum), dHidden, dHead: plus(before?.dHead, dHead) };
       });
       const { lossSum, dHead } = chunks.at(-1)!;
@@ -113,8 +117,9 @@ interface Chunk {
 }
 
 /** hidden [m, D], head [V, D] in the compute dtype, targets and weights [m]. */
-function chunk({ hidden, head, targets, weights, zLoss }: Required<CrossEntropyInputs>): Chunk {
-  const logits = inPass("fprop", () => dot(hidden, head, { contract: [[1], [1]], out: "float32" }));
+function chunk({ hidden, head, targets, weights, zLoss, vocabSize }: Required<CrossEntropyInputs>): Chunk {
+  const all = inPass("fprop", () => dot(hidden, head, { contract: [[1], [1]], out: "float32" }));
+  const logits = vocabSize === head.shape[0] ? all : maskedFrom(all, vocabSize);
   const rows = withKernel(
     "halfbyte.softmax_loss",
     (logits: Tensor, targets: Tensor, weights: Tensor) => {
@@ -131,6 +136,11 @@ function chunk({ hidden, head, targets, weights, zLoss }: Required<CrossEntropyI
   };
 }
 
+/** float32 [m, V] with the least of all numbers from a column on: exp makes 0 of it, and of its gradient. */
+function maskedFrom(logits: Tensor, column: number): Tensor {
+  return where(iota(logits.shape, 1, "int32").lt(column), logits, full([], -maxFinite("float32"), "float32"));
+}
+
 interface RowLosses {
   /** [m] float32, each times its weight. */
   readonly losses: Tensor;
@@ -143,7 +153,7 @@ function rowLosses({
   targets,
   weights,
   zLoss,
-}: { readonly logits: Tensor } & Omit<Required<CrossEntropyInputs>, "hidden" | "head">): RowLosses {
+}: { readonly logits: Tensor } & Omit<Required<CrossEntropyInputs>, "hidden" | "head" | "vocabSize">): RowLosses {
   const highest = logits.maxOver(1, { keepDims: true });
   const logSumExp = logits.sub(highest).exp().sum(1, { keepDims: true }).log().add(highest);
   const column = targets.expandDims(1);

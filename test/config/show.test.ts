@@ -27,6 +27,7 @@ describe("showConfig", () => {
       num_kv_heads=2
       head_dim=16
       vocab_size=257
+      make_vocab_size_divisible_by=1
       rope_theta=10000
       rope_type=default
       norm_eps=0.00001
