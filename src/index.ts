@@ -187,7 +187,8 @@ export {
   llamaLogits,
   llamaLoss,
 } from "./models/llama.ts";
-export type { AttentionInputs, AttentionTiles } from "./nn/attention.ts";
+export type { AttentionInputs } from "./nn/attention.ts";
+export type { AttentionTiles } from "./nn/attentionHeads.ts";
 export type { CrossEntropy, CrossEntropyInputs } from "./nn/crossEntropy.ts";
 export {
   causalAttention,

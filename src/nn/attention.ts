@@ -21,6 +21,16 @@ import {
   type Tensor,
   where,
 } from "../core/index.ts";
+import {
+  type AttentionTiles,
+  byHead,
+  byTime,
+  type HeadsOptions,
+  headRanges,
+  joined,
+  rowBlocks,
+  startsByHead,
+} from "./attentionHeads.ts";
 import { inSequence } from "./inSequence.ts";
 
 /** Queries, keys and values. */
@@ -33,14 +43,6 @@ export interface AttentionInputs {
   readonly v: Tensor;
   /** int32 [B, T]: the first position that each position sees, itself or one before. Absent: all see from the first on. */
   readonly starts?: Tensor;
-}
-
-/** How much of the scores exists at a time. */
-export interface AttentionTiles {
-  /** Query positions in a block. */
-  readonly rows: number;
-  /** Key heads (of all batch entries) handled together, at least. */
-  readonly heads: number;
 }
 
 /** Measured on 256 to 2,048 positions with 2 cores; see docs/performance.md. */
@@ -103,48 +105,6 @@ function checkInputs({ q, k, v, starts }: AttentionInputs): void {
   }
 }
 
-interface HeadsOptions {
-  readonly group: number;
-  readonly tiles: AttentionTiles;
-}
-
-/** [B, T, K·G, H] → [B·K, T·G, H]: a key head's queries as rows. */
-function byHead(x: Tensor, group: number): Tensor {
-  const [B, T, N, H] = x.shape as [number, number, number, number];
-  const K = N / group;
-  return x
-    .reshape([B, T, K, group, H])
-    .transpose([0, 2, 1, 3, 4])
-    .reshape([B * K, T * group, H]);
-}
-
-/** The way back, into the shape of `like`. */
-function byTime(x: Tensor, { shape }: Tensor, group: number): Tensor {
-  const [B, T, N, H] = shape as [number, number, number, number];
-  return x
-    .reshape([B, N / group, T, group, H])
-    .transpose([0, 2, 1, 3, 4])
-    .reshape(shape);
-}
-
-/** starts [B, T] → [B·K, T·G, 1]: as the rows of `byHead`. */
-function startsByHead(starts: Tensor, q: Tensor, group: number): Tensor {
-  const [B, T, N] = q.shape as [number, number, number];
-  const K = N / group;
-  return starts
-    .reshape([B, 1, T, 1])
-    .broadcastTo([B, K, T, group])
-    .reshape([B * K, T * group, 1]);
-}
-
-/** Results of parts, which have heads each, joined by name. */
-function joined<P>(parts: readonly P[], name: keyof P): Tensor {
-  return concat(
-    parts.map((part) => part[name] as Tensor),
-    0,
-  );
-}
-
 /** Of the inputs by time; the log-sum-exp [B·K, T·G, 1] is by head. */
 function allForward({ q, k, v, starts }: Heads, options: HeadsOptions): AttendedHeads {
   const heads = { q: byHead(q, options.group), k: byHead(k, 1), v: byHead(v, 1) };
@@ -178,26 +138,6 @@ function allBackward({ q, k, v, out, logSumExp, ct, starts }: Saved, options: He
     dk: byTime(joined(parts, "dk"), k, 1),
     dv: byTime(joined(parts, "dv"), v, 1),
   };
-}
-
-/** Ranges are unrolled: where there are many heads, each takes more, so that programs do not grow with the batch. */
-const mostRanges = 16;
-
-function headRanges(q: Tensor, { tiles }: HeadsOptions): { of: (x: Tensor) => Tensor }[] {
-  const heads = q.shape[0]!;
-  const size = Math.max(tiles.heads, Math.ceil(heads / mostRanges));
-  const starts = Array.from({ length: Math.ceil(heads / size) }, (_, i) => i * size);
-  return starts.map((start) => ({ of: (x) => x.narrow(0, start, Math.min(size, heads - start)) }));
-}
-
-/** Blocks of query rows with the keys they may see. */
-function rowBlocks(q: Tensor, { group, tiles }: HeadsOptions): { start: number; size: number; keys: number }[] {
-  const length = q.shape[1]! / group;
-  return Array.from({ length: Math.ceil(length / tiles.rows) }, (_, i) => {
-    const from = i * tiles.rows;
-    const to = Math.min(length, from + tiles.rows);
-    return { start: from * group, size: (to - from) * group, keys: to };
-  });
 }
 
 /** A power of two scales q exactly; anything else scales the float32 scores. */

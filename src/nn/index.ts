@@ -3,7 +3,8 @@
  * multiplies by a weight goes through `linear` of `quant`, so that recipes apply to it.
  */
 export { gelu, geluTanh, silu } from "./activations.ts";
-export { type AttentionInputs, type AttentionTiles, causalAttention } from "./attention.ts";
+export { type AttentionInputs, causalAttention } from "./attention.ts";
+export type { AttentionTiles } from "./attentionHeads.ts";
 export { type CrossEntropy, type CrossEntropyInputs, crossEntropy } from "./crossEntropy.ts";
 export { dropout } from "./dropout.ts";
 export { rmsNorm } from "./rmsNorm.ts";

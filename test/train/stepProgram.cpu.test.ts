@@ -67,6 +67,17 @@ describe("FLOPs of a Llama's step", () => {
     expect(filterOperations(operations, { layer: "2" })).toEqual([]);
   });
 
+  it("are the same where documents are kept apart, which is told as a layer of its own", async () => {
+    const plan = tinyPlan({ batchForm: { masked: true, segmented: true } });
+    const { operations } = await listStage(plan, "grad");
+    const gemm = linearFlops(plan);
+    expect(flopsByPass(operations)).toMatchObject({ fprop: gemm, dgrad: gemm, wgrad: gemm });
+    expect(filterOperations(operations, { layer: "segments" }).length).toBeGreaterThan(0);
+    expect(filterOperations((await listStage(tinyPlan(), "grad")).operations, { layer: "segments" })).toEqual([]);
+    const [, batch] = stepSpecs(plan);
+    expect(Object.keys(batch)).toEqual(["tokens", "targets", "weights", "segments"]);
+  });
+
   it("recomputed for the backward pass are told apart", async () => {
     const { recompute, fprop } = flopsByPass((await listStage(tinyPlan({ remat: {} }), "grad")).operations);
     expect(fprop).toBe(linearFlops(tinyPlan()));
