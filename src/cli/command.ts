@@ -49,7 +49,7 @@ export const commands: readonly CommandEntry[] = [
   },
   {
     name: "tokenizer",
-    summary: "train a byte-level BPE tokenizer on text files",
+    summary: "learn a vocabulary from text; show what a tokenizer makes of a text or a conversation",
     load: async () => (await import("./tokenizer.ts")).command,
   },
   {

@@ -1,124 +1,38 @@
-/** `halfbyte tokenizer train`: learns a byte-level BPE from text files and writes it as a Hugging Face tokenizer. */
-import { accessSync, constants, mkdirSync } from "node:fs";
+/** `halfbyte tokenizer`: learn a vocabulary, and look at what one makes of a text or a conversation. */
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import { reasonOf } from "../checkpoint/index.ts";
-import { parseValue } from "../config/index.ts";
-import {
-  loadTokenizer,
-  readTextParts,
-  saveTokenizer,
-  smallestVocab,
-  splitFiles,
-  type TextFile,
-  trainBpe,
-} from "../data/index.ts";
-import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
-import { progressLine } from "./progressLine.ts";
 
-const keys = ["dataset_path", "validation_fraction", "vocab_size", "output"];
+const topics = {
+  train: async () => (await import("./tokenizerTrain.ts")).command,
+  encode: async () => (await import("./tokenizerEncode.ts")).command,
+  decode: async () => (await import("./tokenizerDecode.ts")).command,
+  info: async () => (await import("./tokenizerInfo.ts")).command,
+  chat: async () => (await import("./tokenizerChat.ts")).command,
+} as const satisfies Command["topics"];
 
 export const command: Command = {
-  help: `Usage: halfbyte tokenizer train dataset_path=PATH output=FOLDER [key=value …] [--json]
+  help: `Usage: halfbyte tokenizer VERB key=value … [--json]
 
-Learns a byte-level BPE vocabulary and writes FOLDER/tokenizer.json, which Hugging Face's tools read too.
-Tokenizers of other models need no training: tokenizer_path of \`halfbyte train\` reads their tokenizer.json.
+  train   learn a byte-level BPE from text files
+  encode  show a text's tokens and ids
+  decode  show the text of ids
+  info    show what a tokenizer holds: vocabulary, lengths of its tokens, control tokens, chat template
+  chat    show a conversation as its chat template writes it, and which of its tokens are trained on
 
-  dataset_path          a text file, a folder (its .txt and .md files), or a pattern such as 'books/**/*.txt'
-  output                the folder to write
-  vocab_size            number of tokens, with 256 bytes and the end of a document (default 4096)
-  validation_fraction   leave out the documents that training with this fraction holds out (default 0)
-  --json                the result as one JSON object on standard output
+  halfbyte tokenizer VERB --help   its settings, with an example
+  --json                           the same as JSON on standard output
 
-Example: halfbyte tokenizer train dataset_path=books vocab_size=4096 output=books-tokenizer
-Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-tokenizer
+Example: halfbyte tokenizer encode text="The capital of France is" tokenizer_path=books-tokenizer
 `,
-  async run(args) {
-    const { settings, flags, words } = parseArguments(args, { keys, maxWords: 1 });
-    if (words[0] !== "train") throw unknownVerb(words[0]);
-    const datasetPath = required(settings, "dataset_path");
-    const output = required(settings, "output");
-    const number = (key: string, fallback: number, kind: "integer" | "number") => {
-      const text = settings[key];
-      return text === undefined ? fallback : (parseValue(key, text, kind) as number);
-    };
-    const vocabSize = number("vocab_size", 4096, "integer");
-    if (vocabSize < smallestVocab) {
-      throw new UserError("E_VOCAB_SIZE", `vocab_size=${vocabSize}: must be ${smallestVocab} or more`);
-    }
-    const validationFraction = number("validation_fraction", 0, "number");
-    if (!(validationFraction >= 0 && validationFraction < 1)) {
-      throw new UserError("E_VALUE", `validation_fraction=${validationFraction}: must be from 0 to below 1`);
-    }
-
-    const { train } = splitFiles({ datasetPath, evalDatasetPath: "", validationFraction });
-    makeOutput(output);
-    const start = performance.now();
-    const progress = progressLine();
-    const model = await trainBpe(texts(train), vocabSize, {
-      onProgress: ({ tokens, of }) => progress.show(`token ${tokens} of ${of}`),
-    });
-    progress.clear();
-    saveTokenizer(model, output);
-
-    const tokenizer = loadTokenizer(output);
-    let bytes = 0;
-    let tokens = 0;
-    for await (const text of texts(train)) {
-      bytes += Buffer.byteLength(text);
-      tokens += tokenizer.encode(text).length;
-    }
-    const result = {
-      output,
-      vocabSize: tokenizer.vocabSize,
-      documents: train.length,
-      bytes,
-      tokens,
-      bytesPerToken: bytes / tokens,
-      seconds: (performance.now() - start) / 1000,
-      hash: tokenizer.hash,
-    };
-    if (flags.has("json")) process.stdout.write(`${JSON.stringify(result)}\n`);
-    else {
-      process.stdout.write(
-        `${output}: ${result.vocabSize} tokens from ${train.length} documents (${(bytes / 1e6).toFixed(1)} MB) in ${result.seconds.toFixed(1)} s\n` +
-          `the text is ${tokens} tokens, ${result.bytesPerToken.toFixed(2)} bytes each\n`,
-      );
-      if (result.vocabSize < vocabSize) {
-        process.stdout.write(`fewer than vocab_size=${vocabSize}: no other pair of tokens occurs twice in this text\n`);
-      }
-    }
-    return 0;
+  topics,
+  async run([verb = ""]) {
+    const names = Object.keys(topics);
+    const near = nearest(verb, names);
+    const said = verb === "" ? "what to do is missing" : `unknown "${verb}"`;
+    throw new UserError(
+      "E_ARGUMENT",
+      `${said}; ${near === undefined ? `known are ${names.join(", ")}` : `did you mean "${near}"?`}`,
+    );
   },
 };
-
-async function* texts(files: readonly TextFile[]): AsyncGenerator<string> {
-  for await (const { text } of readTextParts(files)) yield text;
-}
-
-/** Makes the folder before an hour of work is done for it. */
-function makeOutput(output: string): void {
-  try {
-    mkdirSync(output, { recursive: true });
-    accessSync(output, constants.W_OK | constants.X_OK);
-  } catch (error) {
-    throw new UserError(
-      "E_OUTPUT",
-      `output=${output}: no folder can be written there (${reasonOf(error)}); choose another`,
-    );
-  }
-}
-
-function required(settings: Readonly<Record<string, string>>, key: string): string {
-  const value = settings[key];
-  if (value) return value;
-  throw new UserError("E_KEY", `${key}=… is missing; \`halfbyte tokenizer --help\` shows an example`);
-}
-
-function unknownVerb(word: string | undefined): UserError {
-  const usage = "usage: halfbyte tokenizer train dataset_path=PATH output=FOLDER";
-  if (word === undefined) return new UserError("E_ARGUMENT", `what to do is missing; ${usage}`);
-  const near = nearest(word, ["train"]);
-  return new UserError("E_ARGUMENT", `unknown "${word}"; ${near === undefined ? usage : `did you mean "${near}"?`}`);
-}

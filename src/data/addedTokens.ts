@@ -77,6 +77,7 @@ export function addedTokenSplitter(tokens: readonly AddedToken[], normalize: (te
   };
   const [ordinary, withControl] = [find(false), find(true)];
   return function* (text: string, control: boolean): Generator<Section & { readonly first?: boolean }> {
+    if (text === "") return; // a normalizer may put something before it
     const { inRaw, inNormalized } = control ? withControl : ordinary;
     let first = true;
     for (const section of inRaw?.(text) ?? [{ text }]) {

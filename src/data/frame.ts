@@ -71,26 +71,20 @@ function readTemplate(step: Json, refuse: Refuse): Frame {
   return { before: pieces.slice(0, at).flatMap(idsOf), after: pieces.slice(at + 1).flatMap(idsOf) };
 }
 
-/** The post-processor that `readFrame` reads as `frame`, on top of byte-level BPE's own step. */
-export function writeFrame(frame: Frame, added: readonly AddedToken[], byteLevel: Json): Json {
-  if (!isFramed(frame)) return byteLevel;
-  const content = (id: number) => added.find((token) => token.id === id)!.content;
-  const special = (id: number) => ({ SpecialToken: { id: content(id), type_id: 0 } });
+/** The post-processor that `readFrame` reads as `frame`; null for none. @param spelling of an id that the frame uses */
+export function frameProcessor({ before, after }: Frame, spelling: (id: number) => string): Json | null {
+  if (before.length + after.length === 0) return null;
+  const special = (type_id: number) => (id: number) => ({ SpecialToken: { id: spelling(id), type_id } });
   const around = (name: string, type_id: number) => [
-    ...frame.before.map(special),
+    ...before.map(special(type_id)),
     { Sequence: { id: name, type_id } },
-    ...frame.after.map(special),
+    ...after.map(special(type_id)),
   ];
-  const template = {
+  const entry = (id: number) => [spelling(id), { id: spelling(id), ids: [id], tokens: [spelling(id)] }];
+  return {
     type: "TemplateProcessing",
     single: around("A", 0),
     pair: [...around("A", 0), ...around("B", 1)],
-    special_tokens: Object.fromEntries(
-      [...frame.before, ...frame.after].map((id) => [
-        content(id),
-        { id: content(id), ids: [id], tokens: [content(id)] },
-      ]),
-    ),
+    special_tokens: Object.fromEntries([...before, ...after].map(entry)),
   };
-  return { type: "Sequence", processors: [byteLevel, template] };
 }

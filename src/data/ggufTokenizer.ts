@@ -5,6 +5,8 @@
  */
 import type { GgufNumbers, GgufValue } from "../gguf/index.ts";
 import { isolate } from "./exactPreTokenizer.ts";
+import { frameProcessor } from "./frame.ts";
+import { bpeJson, sentencePieceParts } from "./sentencePieceParts.ts";
 import { defaultSplitPattern } from "./splitPattern.ts";
 import { type Json, type Refuse, refusing, show } from "./tokenizerParts.ts";
 
@@ -92,7 +94,7 @@ export function tokenizerOfGguf(metadata: ReadonlyMap<string, GgufValue>, path: 
       `its tokenizer is of the kind ${show(kind)}; gpt2 (byte-level BPE) and llama (SentencePiece) are read`,
     );
   }
-  const parts = kind === "gpt2" ? byteLevelParts(vocabulary) : sentencePieceParts(vocabulary);
+  const parts = kind === "gpt2" ? byteLevelParts(vocabulary) : pieceParts(vocabulary);
   return {
     tokenizer: {
       version: "1.0",
@@ -156,70 +158,22 @@ function byteLevelParts(vocabulary: Vocabulary): Json {
     normalizer,
     pre_tokenizer,
     decoder: { ...byteLevel, use_regex: true },
-    model: bpe(vocab, pairs, { ignore_merges }),
+    model: bpeJson(vocab, pairs, { ignore_merges }),
   };
 }
 
-const bpe = (vocab: ReadonlyMap<string, number>, merges: readonly (readonly string[])[], rules: Json): Json => ({
-  type: "BPE",
-  dropout: null,
-  unk_token: null,
-  continuing_subword_prefix: null,
-  end_of_word_suffix: null,
-  fuse_unk: false,
-  byte_fallback: false,
-  ...rules,
-  vocab: Object.fromEntries(vocab),
-  merges,
-});
-
-/** SentencePiece's mark of a space. */
-const mark = "\u2581";
-
-function sentencePieceParts(vocabulary: Vocabulary): Json {
+function pieceParts(vocabulary: Vocabulary): Json {
   const { tokens, metadata, refuse } = vocabulary;
   const scores =
     numbers(metadata.get("tokenizer.ggml.scores")) ?? refuse("tokenizer.ggml.scores is no list of numbers");
   if (scores.length !== tokens.length) refuse(`tokenizer.ggml.scores has ${scores.length} of ${tokens.length} entries`);
-  const prefix = metadata.get("tokenizer.ggml.add_space_prefix") !== false;
-  const replaced = { type: "Replace", pattern: { String: " " }, content: mark };
-  const strip = { type: "Strip", content: " ", start: 1, stop: 0 };
-  const vocab = vocabOf(vocabulary);
-  const unknown = tokens[idAt(vocabulary, "unknown_token_id") ?? 0]!;
-  return {
-    normalizer: {
-      type: "Sequence",
-      normalizers: [...(prefix ? [{ type: "Prepend", prepend: mark }] : []), replaced],
-    },
-    pre_tokenizer: null,
-    decoder: {
-      type: "Sequence",
-      decoders: [
-        { type: "Replace", pattern: { String: mark }, content: " " },
-        { type: "ByteFallback" },
-        { type: "Fuse" },
-        ...(prefix ? [strip] : []),
-      ],
-    },
-    model: bpe(vocab, mergesByScore(vocab, scores), { unk_token: unknown, fuse_unk: true, byte_fallback: true }),
-  };
-}
-
-/** Every way to put a piece together from two, the highest score first: the order in which SentencePiece joins them. */
-function mergesByScore(vocab: ReadonlyMap<string, number>, scores: ArrayLike<number>): (readonly [string, string])[] {
-  const merges: { readonly pair: readonly [string, string]; readonly ids: readonly [number, number, number] }[] = [];
-  for (const [piece, id] of vocab) {
-    const letters = [...piece];
-    for (let cut = 1, at = 0; cut < letters.length; cut++) {
-      at += letters[cut - 1]!.length;
-      const pair = [piece.slice(0, at), piece.slice(at)] as const;
-      const [left, right] = [vocab.get(pair[0]), vocab.get(pair[1])];
-      if (left !== undefined && right !== undefined) merges.push({ pair, ids: [id, left, right] });
-    }
-  }
-  const order = ({ ids: [a, aLeft, aRight] }: (typeof merges)[0], { ids: [b, bLeft, bRight] }: (typeof merges)[0]) =>
-    scores[b]! - scores[a]! || a - b || aLeft - bLeft || aRight - bRight;
-  return merges.sort(order).map(({ pair }) => pair);
+  return sentencePieceParts({
+    vocab: vocabOf(vocabulary),
+    scores,
+    unknown: tokens[idAt(vocabulary, "unknown_token_id") ?? 0]!,
+    prefix: metadata.get("tokenizer.ggml.add_space_prefix") !== false,
+    byteFallback: true,
+  });
 }
 
 /** A token's id that the metadata gives, checked. */
@@ -238,21 +192,8 @@ function beginAndEnd(vocabulary: Vocabulary): Json | null {
   const asked = (key: string, unless: boolean) => metadata.get(`tokenizer.ggml.${key}`) ?? unless;
   const bos = asked("add_bos_token", usual) === true ? idAt(vocabulary, "bos_token_id") : undefined;
   const eos = asked("add_eos_token", false) === true ? idAt(vocabulary, "eos_token_id") : undefined;
-  const used = [bos, eos].filter((id) => id !== undefined);
-  if (used.length === 0) return null;
-  const around = (sequence: string, type_id: number) => [
-    ...(bos === undefined ? [] : [{ SpecialToken: { id: tokens[bos], type_id } }]),
-    { Sequence: { id: sequence, type_id } },
-    ...(eos === undefined ? [] : [{ SpecialToken: { id: tokens[eos], type_id } }]),
-  ];
-  return {
-    type: "TemplateProcessing",
-    single: around("A", 0),
-    pair: [...around("A", 0), ...around("B", 1)],
-    special_tokens: Object.fromEntries(
-      used.map((id) => [tokens[id], { id: tokens[id], ids: [id], tokens: [tokens[id]] }]),
-    ),
-  };
+  const listed = (id: number | undefined) => (id === undefined ? [] : [id]);
+  return frameProcessor({ before: listed(bos), after: listed(eos) }, (id) => tokens[id]!);
 }
 
 function configOf(vocabulary: Vocabulary): Json {

@@ -24,7 +24,7 @@ export {
   chatExample,
   exampleDate,
 } from "./chatExample.ts";
-export { type ChatTemplateChoice, loadChatTemplate } from "./chatFiles.ts";
+export { type ChatTemplateChoice, findChatTemplate, loadChatTemplate } from "./chatFiles.ts";
 export {
   type ChatMessage,
   type ChatTemplate,
@@ -54,6 +54,6 @@ export { streamWindows } from "./streamWindows.ts";
 export { syntheticBatches, syntheticEntropy } from "./synthetic.ts";
 export { listTextFiles, type TextFile } from "./textFiles.ts";
 export { type DecodeOptions, type EncodeOptions, streamDecoder, type Tokenizer, textBytes } from "./tokenizer.ts";
-export { copyTokenizer, loadTokenizer, saveTokenizer } from "./tokenizerFiles.ts";
+export { copyTokenizer, loadTokenizer, saveTokenizer, tokenizerFormat } from "./tokenizerFiles.ts";
 export { parseTokenizerJson, toTokenizerJson } from "./tokenizerJson.ts";
 export { memoryStream, type TokenArray, type TokenStream } from "./tokenStream.ts";

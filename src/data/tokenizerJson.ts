@@ -6,7 +6,7 @@ import { UserError } from "../base/errors.ts";
 import type { BpeModel } from "./bpeTokenizer.ts";
 import { spellBytes, unspellBytes } from "./byteAlphabet.ts";
 import { exactPreTokenizer, isolate } from "./exactPreTokenizer.ts";
-import { readFrame, writeFrame } from "./frame.ts";
+import { frameProcessor, readFrame } from "./frame.ts";
 import { byteLevelPattern, translateSplitPattern } from "./splitPattern.ts";
 import {
   checkedId,
@@ -117,6 +117,7 @@ const flatten = (step: unknown): readonly Json[] =>
 export function toTokenizerJson(model: BpeModel): Json {
   const spelled = model.tokens.map((bytes) => (bytes === undefined ? undefined : spellBytes(bytes)));
   const byteLevel = { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: false };
+  const frame = frameProcessor(model.frame, (id) => model.added.find((token) => token.id === id)!.content);
   return {
     version: "1.0",
     truncation: null,
@@ -126,7 +127,7 @@ export function toTokenizerJson(model: BpeModel): Json {
     pre_tokenizer: model.prefixSpace
       ? { ...byteLevel, add_prefix_space: true, use_regex: true }
       : { type: "Sequence", pretokenizers: [...model.splitPatterns.map(isolate), byteLevel] },
-    post_processor: writeFrame(model.frame, model.added, byteLevel),
+    post_processor: frame === null ? byteLevel : { type: "Sequence", processors: [byteLevel, frame] },
     decoder: byteLevel,
     model: {
       type: "BPE",

@@ -1,11 +1,10 @@
 /** GGUF files, opened lazily: the head, then tensors or parts of them by position, so files of any size work. */
 import { type FileHandle, open } from "node:fs/promises";
-import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
 import { dtypeInfo } from "../core/dtype.ts";
 import { type HostArray, hostArray, sizeOf } from "../core/index.ts";
-import { type GgufHeader, type GgufTensor, maxHeadBytes, parseGgufHeader } from "./header.ts";
-import { MoreBytes } from "./metadata.ts";
+import { fail, failToOpen, readHeader } from "./head.ts";
+import type { GgufHeader, GgufTensor } from "./header.ts";
 
 /** An open file. `close()` it; it holds a file descriptor. */
 export interface GgufFile extends GgufHeader {
@@ -17,9 +16,6 @@ export interface GgufFile extends GgufHeader {
   close(): Promise<void>;
 }
 
-/** Bytes of the first try at the head; tries grow from there. */
-const firstBytes = 1 << 20;
-
 /** Bytes of one system call. */
 const chunkBytes = 16 * 1024 * 1024;
 
@@ -28,11 +24,9 @@ const chunkBytes = 16 * 1024 * 1024;
  * @throws UserError (E_GGUF) where the file is missing, cut off or malformed, or has tensors of a type that is not read
  */
 export async function openGguf(path: string): Promise<GgufFile> {
-  const file = await open(path, "r").catch((error: NodeJS.ErrnoException) =>
-    fail(path, error.code === "ENOENT" ? "no such file" : `cannot be opened (${error.code})`),
-  );
+  const file = await open(path, "r").catch((error: unknown) => failToOpen(path, error));
   try {
-    const header = await readHeader(file, path);
+    const header = readHeader(file.fd, path);
     const readPart = async (name: string, begin: number, count: number): Promise<HostArray> => {
       const tensor = header.tensors.get(name) ?? refuseName(path, name, header);
       return decodePart(await bytesOf(file, path, tensor, begin, count), tensor, count);
@@ -54,30 +48,9 @@ export async function openGguf(path: string): Promise<GgufFile> {
   }
 }
 
-function fail(path: string, message: string): never {
-  throw new UserError("E_GGUF", `${path}: ${message}`);
-}
-
 function refuseName(path: string, name: string, { tensors }: GgufHeader): never {
   const near = nearest(name, tensors.keys());
   return fail(path, `no tensor "${name}" among ${tensors.size}${near ? `. Did you mean "${near}"?` : ""}`);
-}
-
-async function readHeader(file: FileHandle, path: string): Promise<GgufHeader> {
-  const stat = await file.stat();
-  if (!stat.isFile()) fail(path, "it is no file");
-  const most = Math.min(stat.size, maxHeadBytes);
-  for (let length = Math.min(firstBytes, most); ; length = Math.min(length * 4, most)) {
-    const bytes = new Uint8Array(length);
-    await readFully(file, path, bytes, 0);
-    try {
-      return parseGgufHeader(bytes, stat.size);
-    } catch (error) {
-      if (error instanceof UserError) fail(path, error.message);
-      if (!(error instanceof MoreBytes)) throw error;
-      if (length === most) fail(path, `its head takes more than ${most} bytes`);
-    }
-  }
 }
 
 async function readFully(file: FileHandle, path: string, target: Uint8Array, position: number): Promise<void> {

@@ -178,7 +178,7 @@ describe("a chat template", () => {
 describe("a tokenizer's chat template", () => {
   const config = (more: object) => JSON.stringify({ bos_token: "<s>", eos_token: { content: "</s>" }, ...more });
   const textOf = (files: Record<string, string>, choice = {}) =>
-    renderChat(loadChatTemplate(temporaryFolder(files), choice), []);
+    renderChat(loadChatTemplate(temporaryFolder({ "tokenizer.json": "{}", ...files }), choice), []);
 
   it("is tokenizer_config.json's, one or several by name", () => {
     expect(textOf({ "tokenizer_config.json": config({ chat_template: "{{ bos_token }}1{{ eos_token }}" }) })).toBe(
@@ -201,6 +201,7 @@ describe("a tokenizer's chat template", () => {
 
   it("is chat_template.jinja before that, and a named file before both", () => {
     const files = {
+      "tokenizer.json": "{}",
       "tokenizer_config.json": config({ chat_template: "1" }),
       "chat_template.jinja": "{{ bos_token }}2",
       "additional_chat_templates/tool_use.jinja": "3",

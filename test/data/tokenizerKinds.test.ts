@@ -24,7 +24,7 @@ const folder = fileURLToPath(new URL("tokenizers/", import.meta.url));
 const kindOf = (name: string) => JSON.parse(readFileSync(join(folder, `${name}.json`), "utf8")) as Kind;
 const kinds = readdirSync(folder)
   .map((file) => file.replace(/\.json$/, ""))
-  .filter((name) => name !== "make.py" && name !== "llama3");
+  .filter((name) => name !== "make.py" && name !== "llama3" && !name.startsWith("sentencepiece-model"));
 
 function load(tokenizer: unknown): Tokenizer {
   return loadTokenizer(

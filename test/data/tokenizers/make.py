@@ -1,6 +1,7 @@
 """Small tokenizers of every kind and the ids that the reference (Hugging Face's `tokenizers`, 0.23.3) gives.
 
 Writes KIND.json beside this file: {"tokenizer": a tokenizer.json, "cases": [{text, ids, idsWithControl, decoded}]}.
+sentencepiece-model.json has SentencePiece's own file and ids (sentencepiece 0.2.3): {"model": base64, "cases": [{text, ids, decoded}]}.
 Run with: python make.py
 Two of the trainers (Unigram, WordPiece) give another vocabulary each time.
 """
@@ -130,6 +131,26 @@ t = bpe(unk_token="<unk>")
 t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Whitespace(), pre_tokenizers.Digits(individual_digits=False)])
 t.decoder = decoders.Fuse()
 build("whitespace", t, bpe_trainer(150, special=("<unk>", "<|end|>")))
+
+# SentencePiece's own files, trained as Llama 2's (spaces before words, one of them before a text) and as Gemma's (none before
+# a text, symbols of the user's): identity, byte fallback, one digit a piece.
+def piece_file(name, **options):
+    import base64
+    import io
+    import sentencepiece
+    model = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(CORPUS), model_writer=model, vocab_size=420, model_type="bpe", byte_fallback=True,
+        normalization_rule_name="identity", remove_extra_whitespaces=False, split_digits=True, num_threads=1,
+        allow_whitespace_only_pieces=True, minloglevel=2, **options)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+    cases = [{"text": text, "ids": processor.encode(text), "decoded": processor.decode(processor.encode(text))} for text in TEXTS]
+    data = {"model": base64.b64encode(model.getvalue()).decode(), "cases": cases}
+    (Path(__file__).parent / f"{name}.json").write_text(json.dumps(data, ensure_ascii=False, separators=(",", ":")) + "\n")
+
+
+piece_file("sentencepiece-model")
+piece_file("sentencepiece-model-symbols", user_defined_symbols=["<user>", "\n\n"], add_dummy_prefix=False)
 
 # Llama 3's: the ids alone (`python make.py LLAMA3_TOKENIZER_JSON`); the vocabulary is fetched by the tests.
 if len(sys.argv) > 1:
