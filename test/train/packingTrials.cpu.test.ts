@@ -90,12 +90,7 @@ describe("trials", () => {
     const keys = ["packing=best_fit", "dtype=bfloat16", "steps=2", "validation_fraction=0.2"];
     const parts = ["per_device_batch_size=2", "gradient_accumulation_steps=2"];
     const plain = await train(documents, ...keys, ...parts);
-    const way = [
-      "scan_layers=true",
-      "remat_policy=minimal_with_context",
-      "telemetry_period=2",
-      "telemetry_gradient_cosine=false",
-    ];
+    const way = ["scan_layers=true", "remat_policy=minimal_with_context", "telemetry_period=2"];
     const other = await train(documents, ...keys, ...parts, ...way);
     const numbers = ({ steps, validation }: Ran) => [
       ...steps.map(({ loss, gradNorm }) => [loss, gradNorm]),
