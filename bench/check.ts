@@ -11,6 +11,7 @@ import {
   comparisonTable,
   findReference,
   isQuiet,
+  loopAllowance,
   type ReferenceKey,
   readReferences,
   recordReference,
@@ -33,7 +34,8 @@ else runs. What is slower is measured once more before it counts.
 record      write the ratios as the reference of this kind of machine
 parts       names with commas between: ${partNames.join(", ")}
 rounds      of each part; whole steps have half as many
-tolerance   percent by which a ratio may be worse; beyond that the command ends with 1
+tolerance   percent by which a ratio may be worse; beyond that the command ends with 1. Those to a loop may be ${loopAllowance} times as much worse:
+            other work on the machine's memory moves them by 40 %
 references  the file of references (default: bench/reference-ratios.json), one for each kind of processor, plugin, use of native
             kernels (HALFBYTE_NATIVE_KERNELS=0 does without them) and workload. Without one for this machine it prints the ratios
 

@@ -18,6 +18,8 @@ export interface Times {
 }
 
 export interface PartRatio {
+  /** What it is compared with: matrix products of as many FLOPs, or a loop over as many bytes. */
+  readonly base: "products" | "loop";
   readonly ratio: Times;
   /** Seconds of the part. */
   readonly seconds: Times;
@@ -58,6 +60,7 @@ export async function measureRatio(client: Client, sizes: Sizes, part: StepPart,
   const [seconds, unit] = [lowerQuartile(times), lowerQuartile(bases)];
   const scale = work / base.work;
   return {
+    base: flops > 0 ? "products" : "loop",
     ratio: { cpu: seconds.cpu / (unit.cpu * scale), wall: seconds.wall / (unit.wall * scale) },
     seconds,
     busy: unit.wall / unit.cpu,

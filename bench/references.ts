@@ -64,6 +64,7 @@ export function recordReference(path: string, key: ReferenceKey, measured: Reado
 
 export interface Comparison {
   readonly part: string;
+  readonly base: PartRatio["base"];
   readonly measured: Times;
   readonly reference: { readonly cpu: number; readonly wall?: number } | undefined;
   /** Measured over reference, the worse of CPU time and, where both machines were quiet, wall time. */
@@ -78,13 +79,22 @@ export function compare(
     const known = reference?.ratios[part];
     const wall = known?.wall !== undefined && isQuiet(x) ? x.ratio.wall / known.wall : 0;
     const change = known && Math.max(x.ratio.cpu / known.cpu, wall);
-    return { part, measured: x.ratio, reference: known, change };
+    return { part, base: x.base, measured: x.ratio, reference: known, change };
   });
 }
 
-/** Parts whose ratio is worse than the reference's by more than `percent`. */
+/**
+ * How many times the tolerance a ratio to a loop may be worse: what else uses a machine's memory and shared cache moved those of an
+ * unchanged optimizer and SwiGLU by 40 % within minutes, in process CPU time, and those to products by 5.
+ */
+export const loopAllowance = 4;
+
+/** Parts whose ratio is worse than the reference's by more than `percent`, or for loops `loopAllowance` times as much. */
 export const slowerThan = (comparisons: readonly Comparison[], percent: number): readonly Comparison[] =>
-  comparisons.filter(({ change }) => change !== undefined && change > 1 + percent / 100);
+  comparisons.filter(({ base, change }) => {
+    const allowed = base === "loop" ? loopAllowance * percent : percent;
+    return change !== undefined && change > 1 + allowed / 100;
+  });
 
 export function comparisonTable(comparisons: readonly Comparison[], percent: number): string {
   const slower = new Set(slowerThan(comparisons, percent));

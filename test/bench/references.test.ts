@@ -6,6 +6,7 @@ const key = { processor: "avx2", plugin: "p 1", nativeKernels: "off", workload: 
 const reference: Reference = { ...key, ratios: { step: { cpu: 1, wall: 1 }, loss: { cpu: 2 } } };
 
 const part = (cpu: number, wall: number, busy = 1): PartRatio => ({
+  base: "products",
   ratio: { cpu, wall },
   seconds: { cpu: 1, wall: 1 },
   busy,
@@ -18,6 +19,11 @@ describe("a ratio against its reference", () => {
   it("may be 15 % worse, not 20 %", () => {
     expect(slower({ step: part(1.14, 1.14) })).toEqual([]);
     expect(slower({ step: part(1.2, 1), loss: part(2.4, 2.4) })).toEqual(["step", "loss"]);
+  });
+
+  it("to a loop may be four times as much worse", () => {
+    expect(slower({ loss: { ...part(3.1, 3.1), base: "loop" } })).toEqual([]);
+    expect(slower({ loss: { ...part(3.3, 3.3), base: "loop" } })).toEqual(["loss"]);
   });
 
   it("is that of wall time too where both machines were quiet: cores that wait cost no CPU time", () => {
