@@ -7,7 +7,9 @@ export { type WeightFormatName, weightFormats } from "./compressedTensors.ts";
 export { decompressModel } from "./decompressModel.ts";
 export { type HfLlama, loadHfLlama } from "./hfLlama.ts";
 export { loadFullState, loadParameters, type StartingParameters, type StartingState } from "./loadParameters.ts";
-export { hasModelFiles, openModelFiles, readJson } from "./modelFiles.ts";
+export { hasModelFiles, type ModelFiles, openModelFiles, readJson } from "./modelFiles.ts";
+export { hasShards, openShards, type Writer } from "./processShards.ts";
+export { type Progress, provenanceKey } from "./progress.ts";
 export { quantizeModel, type TensorError } from "./quantizeModel.ts";
 export type { Retention } from "./retention.ts";
 export {
@@ -34,8 +36,7 @@ export {
   loadCheckpoint,
   newestCheckpoint,
   notFiniteAt,
-  type Progress,
-  provenanceKey,
   saveCheckpoint,
+  writeCheckpointFiles,
 } from "./trainingCheckpoint.ts";
-export { unfinishedFolders } from "./wholeFolder.ts";
+export { unfinishedFolders, writeWholeFolder } from "./wholeFolder.ts";

@@ -8,7 +8,7 @@ import { llamaToHf } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import { withVocabularyRows } from "../models/vocabularyRows.ts";
 import { loadHfLlama } from "./hfLlama.ts";
-import { openSafetensors } from "./safetensors.ts";
+import { hasShards, openShards } from "./processShards.ts";
 import {
   type LoadedCheckpoint,
   listCheckpoints,
@@ -111,7 +111,7 @@ async function checkpointAt(path: string, key: PathKey): Promise<string | undefi
     const newest = await newestCheckpoint(join(path, "checkpoints"), () => {});
     return newest?.path ?? refuse(key, path, "the run has no whole checkpoint");
   }
-  if (existsSync(join(path, "params.safetensors"))) {
+  if (hasShards(path, "params")) {
     const fault = await faultOf(path);
     return fault === undefined ? path : refuse(key, path, `the checkpoint is damaged: ${fault}`);
   }
@@ -153,7 +153,7 @@ async function withStoredRows(path: string, { paddedVocabSize: _, ...config }: L
 
 /** What the shapes of a checkpoint tell. */
 async function sizesOfTensors(path: string): Promise<Sizes> {
-  const file = await openSafetensors(join(path, "params.safetensors"));
+  const file = await openShards(path, "params");
   await file.close();
   const dims = (name: string) => (file.tensors.get(name) as Spec | undefined)?.shape ?? [];
   const layers = [...file.tensors.keys()].map((name) => Number(/^model\.layers\.(\d+)\./.exec(name)?.[1] ?? -1));

@@ -1,21 +1,38 @@
 /**
- * Checkpoints of a training run: step-00000010/{params.safetensors, optimizer.safetensors, state.json, manifest.json}.
- * Tensors lie per layer under Hugging Face's names, moments with "mu." and "nu." in front. What is not finite is never
+ * Checkpoints of a training run: step-00000010/{params.safetensors, optimizer.safetensors, state.json, manifest.json}; of
+ * several processes each has files of its own. Tensors lie per layer under Hugging Face's names, moments with "mu." and "nu." in front. What is not finite is never
  * saved, and what is damaged never loaded.
  */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import { z } from "zod";
 import { HalfbyteError, UserError } from "../base/errors.ts";
 import { type HostArray, treeMap } from "../core/index.ts";
 import { checkHfTensors, hfNames, llamaFromHf, llamaToHf } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
 import type { DelayedScalingState } from "../quant/index.ts";
+import {
+  onlyWriter,
+  openShards,
+  pieceName,
+  piecesToWrite,
+  type ShardStem,
+  shardName,
+  type Writer,
+} from "./processShards.ts";
+import { exportedProvenance, type Progress, provenanceKey, readProgress } from "./progress.ts";
 import { expendableSteps, type Retention } from "./retention.ts";
 import { notWritable } from "./runFolder.ts";
-import { type LazyArray, openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
-import { faultOf, looksWhole, removeFolder, removeLeftovers, writeJson, writeWholeFolder } from "./wholeFolder.ts";
+import { type LazyArray, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
+import {
+  type FileRecord,
+  faultOf,
+  looksWhole,
+  removeFolder,
+  removeLeftovers,
+  writeJson,
+  writeWholeFolder,
+} from "./wholeFolder.ts";
 
 /** The arrays of a checkpoint: float32 parameters and moments, and the number of updates (int32 scalar). */
 export interface CheckpointArrays<Leaf> {
@@ -32,56 +49,6 @@ const extraNames = {
   lossScale: { scale: "loss_scale", goodSteps: "loss_scale_good_steps" },
   delayedScaling: { scales: "delayed_scaling.scales", history: "delayed_scaling.amax_history" },
 } as const;
-
-/** What computed a run. Earlier checkpoints lack some of it, and it has more that only people read. */
-const provenanceSchema = z.looseObject({
-  /** The recipe by its name, its switches as settings, and what each GEMM computes by it. */
-  recipe: z.string(),
-  switches: z.record(z.string(), z.union([z.string(), z.number()])).optional(),
-  gemms: z.record(z.string(), z.unknown()).optional(),
-  /** Where the recipe applies. */
-  policy: z.string().optional(),
-  firstLayersBf16: z.int().optional(),
-  lastLayersBf16: z.int().optional(),
-  /** "layers.*.attn.*=bf16", the last that fits counts. */
-  overrides: z.array(z.string()).optional(),
-  /** The precision of the steps from each phase's first on. */
-  phases: z.array(z.object({ firstStep: z.int(), precision: z.string() })).optional(),
-  seeds: z.record(z.string(), z.number()).optional(),
-  /** The native kernels in use: instruction set and hash, or "none". */
-  nativeKernels: z.string().optional(),
-});
-
-const progressSchema = z.object({
-  format: z.literal(1),
-  /** Steps done; the next one is step + 1, and data and random draws follow from it. */
-  step: z.int().nonnegative(),
-  /** Steps that were skipped because something was not finite, overflows apart: since the last good one, and in all. */
-  skippedInARow: z.int().nonnegative(),
-  skippedSteps: z.int().nonnegative(),
-  /** Steps that were skipped because a gradient overflowed float16, and the loss scale fell. */
-  overflowSteps: z.int().nonnegative().default(0),
-  /** Fingerprints of what the bits of the run depend on beside its settings. */
-  data: z.record(z.string(), z.union([z.string(), z.number()])),
-  /** Steps done in each precision, by its name, over all the times the run was resumed. */
-  stepsByPrecision: z.record(z.string(), z.int().nonnegative()).optional(),
-  provenance: provenanceSchema,
-});
-
-/**
- * Where the parameters' file says what it was computed with, for whoever has the file alone: it is an export as it is, under
- * Hugging Face's names, and what is made of it keeps these words.
- */
-export const provenanceKey = "halfbyte.provenance";
-
-const exportedProvenance = ({ step, stepsByPrecision, provenance }: Progress) => ({
-  step,
-  ...(stepsByPrecision && { stepsByPrecision }),
-  ...provenance,
-});
-
-/** What a checkpoint knows beside its arrays: state.json. */
-export type Progress = Omit<z.infer<typeof progressSchema>, "format">;
 
 export interface CheckpointPlace {
   readonly step: number;
@@ -129,38 +96,56 @@ export async function saveCheckpoint(
   retention: Retention = {},
 ): Promise<CheckpointPlace> {
   const path = checkpointPath(checkpoints, progress.step);
-  const { params, optimizer, lossScale, delayedScaling } = arrays;
-  const moments = (name: string, tree: LlamaTree<DeviceArray | HostArray>) =>
-    llamaToHf(tree).map(([key, leaf]) => finiteEntry(`${name}.${key}`, leaf));
   try {
     await removeLeftovers(checkpoints);
-    await writeWholeFolder(path, async (folder) => {
-      // At once: one is flushed while the other is hashed.
-      const [ofParams, ofOptimizer] = await bothDone(
-        writeSafetensors(
-          join(folder, "params.safetensors"),
-          llamaToHf(params).map(([key, leaf]) => finiteEntry(key, leaf)),
-          { format: "pt", [provenanceKey]: JSON.stringify(exportedProvenance(progress)) },
-        ),
-        writeSafetensors(join(folder, "optimizer.safetensors"), [
-          finiteEntry("count", optimizer.count),
-          ...moments("mu", optimizer.mu),
-          ...moments("nu", optimizer.nu),
-          ...(lossScale ? entriesOf(extraNames.lossScale, lossScale) : []),
-          ...(delayedScaling ? entriesOf(extraNames.delayedScaling, delayedScaling) : []),
-        ]),
-      );
-      return {
-        "params.safetensors": ofParams,
-        "optimizer.safetensors": ofOptimizer,
-        "state.json": await writeJson(join(folder, "state.json"), { format: 1, ...progress }),
-      };
-    });
+    await writeWholeFolder(path, (folder) => writeCheckpointFiles(folder, arrays, progress, onlyWriter));
     await deleteOlder(checkpoints, retention);
   } catch (error) {
     throw notWritable(path, error);
   }
   return { step: progress.step, path };
+}
+
+/**
+ * Writes what one of the processes of a run has to write of a checkpoint: the pieces of arrays that are its part, and the
+ * first one state.json. What all of them return together is the folder's manifest. Arrays on a mesh are cut as they lie there.
+ */
+export async function writeCheckpointFiles(
+  folder: string,
+  { params, optimizer, lossScale, delayedScaling }: CheckpointArrays<DeviceArray | HostArray>,
+  progress: Progress,
+  writer: Writer,
+): Promise<Record<string, FileRecord>> {
+  const [ofParams, ofOptimizer] = [shardName("params", writer), shardName("optimizer", writer)];
+  const moments = (name: string, tree: LlamaTree<DeviceArray | HostArray>) =>
+    llamaToHf(tree).map(([key, leaf]) => [`${name}.${key}`, leaf] as const);
+  // At once: one is flushed while the other is hashed.
+  const [paramsRecord, optimizerRecord] = await bothDone(
+    writeSafetensors(join(folder, ofParams), finiteEntries(llamaToHf(params), writer), {
+      format: "pt",
+      [provenanceKey]: JSON.stringify(exportedProvenance(progress)),
+    }),
+    writeSafetensors(
+      join(folder, ofOptimizer),
+      finiteEntries(
+        [
+          ["count", optimizer.count],
+          ...moments("mu", optimizer.mu),
+          ...moments("nu", optimizer.nu),
+          ...(lossScale ? namedArrays(extraNames.lossScale, lossScale) : []),
+          ...(delayedScaling ? namedArrays(extraNames.delayedScaling, delayedScaling) : []),
+        ],
+        writer,
+      ),
+    ),
+  );
+  return {
+    [ofParams]: paramsRecord,
+    [ofOptimizer]: optimizerRecord,
+    ...(writer.index === 0 && {
+      "state.json": await writeJson(join(folder, "state.json"), { format: 1, ...progress }),
+    }),
+  };
 }
 
 /** Results when neither goes on any more. @throws what the first of them failed with */
@@ -177,27 +162,33 @@ async function deleteOlder(checkpoints: string, retention: Retention): Promise<v
   for (const step of expendableSteps(steps, retention)) await removeFolder(checkpointPath(checkpoints, step));
 }
 
+type NamedArray = readonly [string, DeviceArray | HostArray];
+
 /** The arrays of an object under their names in the file. */
-function entriesOf<K extends string>(
+const namedArrays = <K extends string>(
   names: Readonly<Record<K, string>>,
   arrays: Readonly<Record<K, DeviceArray | HostArray>>,
-): [string, LazyArray][] {
-  return (Object.keys(names) as K[]).map((key) => finiteEntry(names[key], arrays[key]));
+): NamedArray[] => (Object.keys(names) as K[]).map((key) => [names[key], arrays[key]]);
+
+/** What a process writes of arrays, fetched, and looked through, when its turn comes. */
+function finiteEntries(arrays: readonly NamedArray[], writer: Writer): [string, LazyArray][] {
+  return arrays.flatMap(([name, array], turn) => {
+    const sharding = "data" in array ? undefined : array.sharding;
+    return piecesToWrite(array, sharding, writer, turn).map((piece): [string, LazyArray] => {
+      const key = pieceName(name, piece);
+      const { shape, device } = piece;
+      const load = async () => finite(key, "data" in array ? array : await array.toHost(device));
+      return [key, { shape, dtype: array.dtype, load }];
+    });
+  });
 }
 
-/** An array to write that is fetched, and looked through, when its turn comes. */
-function finiteEntry(name: string, array: DeviceArray | HostArray): [string, LazyArray] {
-  const { shape, dtype } = array;
-  const load = async () => {
-    const host = "data" in array ? array : await array.toHost();
-    const index = host.dtype === "float32" ? notFiniteAt(host.data as Float32Array) : -1;
-    if (index >= 0) {
-      const problem = `value ${index} of ${name} is ${host.data[index]}`;
-      throw new HalfbyteError("E_NOT_FINITE", `not saved: ${problem}; a state that is not finite can't be resumed`);
-    }
-    return host;
-  };
-  return [name, { shape, dtype, load }];
+/** @throws HalfbyteError where a value is not finite */
+function finite(name: string, array: HostArray): HostArray {
+  const index = array.dtype === "float32" ? notFiniteAt(array.data as Float32Array) : -1;
+  if (index < 0) return array;
+  const problem = `value ${index} of ${name} is ${array.data[index]}`;
+  throw new HalfbyteError("E_NOT_FINITE", `not saved: ${problem}; a state that is not finite can't be resumed`);
 }
 
 /** Index of the first value that is NaN or infinite, or -1. */
@@ -224,7 +215,7 @@ export interface LoadedCheckpoint extends CheckpointArrays<HostArray> {
 export async function loadCheckpoint(path: string, config: LlamaConfig): Promise<LoadedCheckpoint> {
   const progress = readProgress(join(path, "state.json"));
   const params = await loadCheckpointParameters(path, config);
-  const others = await withFile(join(path, "optimizer.safetensors"), async (file) => {
+  const others = await withShards(path, "optimizer", async (file) => {
     const moments = async (name: string): Promise<LlamaTree<HostArray>> => {
       const arrays = new Map<string, HostArray>();
       for (const [, key] of llamaToHf(hfNames(config))) arrays.set(key, await readFinite(file, `${name}.${key}`));
@@ -252,7 +243,7 @@ export async function loadCheckpoint(path: string, config: LlamaConfig): Promise
 
 /** The parameters alone. @throws UserError where they are not this model's */
 export function loadCheckpointParameters(path: string, config: LlamaConfig): Promise<LlamaTree<HostArray>> {
-  return withFile(join(path, "params.safetensors"), async (file) => {
+  return withShards(path, "params", async (file) => {
     checkHfTensors(config, file.tensors);
     return llamaFromHf(config, (name) => readFinite(file, name));
   });
@@ -267,17 +258,7 @@ async function readFinite(file: SafetensorsFile, name: string): Promise<HostArra
   throw new UserError("E_CHECKPOINT", `${file.path}: value ${index} of "${name}" is ${array.data[index]}`);
 }
 
-async function withFile<T>(path: string, use: (file: SafetensorsFile) => Promise<T>): Promise<T> {
-  const file = await openSafetensors(path);
+async function withShards<T>(folder: string, stem: ShardStem, use: (file: SafetensorsFile) => Promise<T>): Promise<T> {
+  const file = await openShards(folder, stem);
   return use(file).finally(() => file.close());
-}
-
-function readProgress(path: string): Progress {
-  const parsed = progressSchema.safeParse(JSON.parse(readFileSync(path, "utf8")));
-  if (!parsed.success) {
-    const issue = parsed.error.issues[0]!;
-    throw new UserError("E_CHECKPOINT", `${path}: ${issue.path.join(".")}: ${issue.message}`);
-  }
-  const { format: _, ...progress } = parsed.data;
-  return progress;
 }

@@ -3,7 +3,14 @@ import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import { hasModelFiles, newestCheckpoint, openModelFiles } from "../checkpoint/index.ts";
+import {
+  hasModelFiles,
+  hasShards,
+  type ModelFiles,
+  newestCheckpoint,
+  openModelFiles,
+  openShards,
+} from "../checkpoint/index.ts";
 import { decodeArray, encodeArray } from "../core/codecs.ts";
 import { type HostArray, hostArray, isFloat, showSpec, sizeOf } from "../core/index.ts";
 import { fillNormal } from "../train/state.ts";
@@ -47,7 +54,7 @@ export const noEffect = (key: string, why: string): UserError =>
   new UserError("E_NO_EFFECT", `${key} has no effect: ${why}; leave it out`);
 
 async function ofFile(given: string, name: string | undefined): Promise<InspectedTensor> {
-  const model = await openModelFiles(await weightsAt(given));
+  const model = await openWeights(given);
   const { path, specs } = model;
   try {
     const matrices = [...specs].filter(([, { shape, dtype }]) => shape.length === 2 && isFloat(dtype)).map(([n]) => n);
@@ -76,17 +83,20 @@ async function ofFile(given: string, name: string | undefined): Promise<Inspecte
   }
 }
 
-/** What to open at a path: a file, a checkpoint's, that of a run's newest checkpoint, or a model's folder. */
-async function weightsAt(path: string): Promise<string> {
-  if (statSync(path, { throwIfNoEntry: false })?.isFile()) return path;
-  const checkpoints = join(path, "checkpoints");
+/** Opens what is at a path: a file, a checkpoint's arrays, those of a run's newest checkpoint, or a model's folder. */
+async function openWeights(given: string): Promise<Pick<ModelFiles, "path" | "specs" | "read" | "close">> {
+  if (statSync(given, { throwIfNoEntry: false })?.isFile()) return openModelFiles(given);
+  const checkpoints = join(given, "checkpoints");
   const newest = existsSync(checkpoints) ? await newestCheckpoint(checkpoints, () => {}) : undefined;
-  const own = [newest?.path ?? path, path].map((folder) => join(folder, "params.safetensors")).find(existsSync);
-  if (own !== undefined) return own;
-  if (hasModelFiles(path)) return path;
+  const own = [newest?.path ?? given, given].find((folder) => hasShards(folder, "params"));
+  if (own !== undefined) {
+    const { path, tensors: specs, read, close } = await openShards(own, "params");
+    return { path, specs, read, close };
+  }
+  if (hasModelFiles(given)) return openModelFiles(given);
   throw new UserError(
     "E_NUMERICS",
-    `${path} is no safetensors file, and no folder of a run, a checkpoint or a model with one`,
+    `${given} is no safetensors file, and no folder of a run, a checkpoint or a model with one`,
   );
 }
 

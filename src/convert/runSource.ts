@@ -2,8 +2,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
-import { newestCheckpoint, readJson } from "../checkpoint/index.ts";
-import { openSafetensors } from "../checkpoint/safetensors.ts";
+import { newestCheckpoint, openShards, readJson } from "../checkpoint/index.ts";
 import { faultOf } from "../checkpoint/wholeFolder.ts";
 import { llamaConfig, resolve } from "../config/index.ts";
 import { loadTokenizer } from "../data/index.ts";
@@ -21,7 +20,7 @@ export async function openRun(path: string): Promise<ModelSource> {
   const fault = await faultOf(weights);
   if (fault !== undefined) refuse(weights, `the checkpoint is damaged: ${fault}`);
   const { config, json, tokenizer } = describe(weights);
-  const file = await openSafetensors(join(weights, paramsName));
+  const file = await openShards(weights, "params");
   try {
     const stored = new Map(
       [...file.tensors].map(([name, spec]): [string, SourceTensor] => [

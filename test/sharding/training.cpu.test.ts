@@ -2,84 +2,22 @@
  * A training step of a small Llama on several devices against one device: data parallel, and with parameters and
  * optimizer state sharded over the same axis.
  */
-import { afterAll, describe, expect, it } from "vitest";
-import { type HostArray, hostArray, type Mesh, type Spec, treeMap } from "../../src/core/index.ts";
-import { syntheticBatches } from "../../src/data/index.ts";
-import { type Compiled, disposeTree, jit, putTree } from "../../src/jit/index.ts";
+import { describe, expect, it } from "vitest";
+import { disposeTree, putTree } from "../../src/jit/index.ts";
 import type { DeviceArray } from "../../src/pjrt/index.ts";
-import { mesh, type PartitionTree, partition, replicated, splitLargestDim } from "../../src/sharding/index.ts";
-import { initialState, type TrainState } from "../../src/train/state.ts";
-import { makeTrainStep, type StepBatch, type StepScalars, type TrainStep } from "../../src/train/step.ts";
-import { fetchAndFree } from "../fetchAndFree.ts";
-import { tinyModel, tinyPlan } from "../train/tinyRun.ts";
 import { clientOf, collectivesIn } from "./devices.ts";
-
-const model = { ...tinyModel, numLayers: 1 };
-const { train } = syntheticBatches(model.vocabSize, { batchSize: 4, windowLength: 32 }, 0);
-const start = initialState(model, 0);
-
-function stepOf(recipe: string, dtype: "bfloat16" | "float32"): TrainStep {
-  const { precision, optimizer } = tinyPlan({}, recipe);
-  return makeTrainStep({
-    config: { ...model, dtype },
-    precision: precision.precision,
-    optimizer,
-    clippingThreshold: 1,
-    roundingSeed: 0,
-  });
-}
-
-type Args = [TrainState, StepBatch, StepScalars];
-type Step = Compiled<Args, ReturnType<TrainStep>>;
-type Host = TrainState<HostArray>;
-interface HostResult {
-  readonly state: Host;
-  readonly metrics: Readonly<Record<"loss" | "gradNorm" | "finite" | "tensorNorms", HostArray>>;
-}
-
-const batchOf = (number: number) => {
-  const { tokens, targets } = train.batchAt(number);
-  return { tokens, targets };
-};
-const scalarsOf = (number: number) => ({
-  learningRate: hostArray([], "float32", Float32Array.of(1e-2)),
-  step: hostArray([], "uint32", Uint32Array.of(number)),
-});
-const run = (step: Step, state: Host, number: number): Promise<HostResult> =>
-  fetchAndFree<HostResult>(step(state, batchOf(number), scalarsOf(number)));
-
-interface Spread {
-  readonly mesh: Mesh;
-  readonly state: PartitionTree;
-}
-
-const dataParallel = (devices: number): Spread => ({ mesh: mesh({ data: devices }), state: replicated });
-function fullySharded(devices: number): Spread {
-  const on = mesh({ data: devices });
-  return { mesh: on, state: treeMap<object>((x: Spec) => splitLargestDim(x, on, "data"), start) };
-}
-
-const compiled: Step[] = [];
-afterAll(() => {
-  for (const step of compiled) step.dispose();
-});
-
-function compile(f: TrainStep, devices: number, spread?: Spread): Step {
-  const step = jit(f as (...args: Args) => ReturnType<TrainStep>, {
-    name: "train_step",
-    client: clientOf(devices),
-    donate: [0],
-    ...(spread && {
-      mesh: spread.mesh,
-      inShardings: [spread.state, partition("data"), replicated],
-      outShardings: { state: spread.state, metrics: replicated },
-    }),
-  });
-  compiled.push(step);
-  return step;
-}
-
-const relative = (got: HostArray, wanted: HostArray) => Math.abs(Number(got.data[0]) / Number(wanted.data[0]) - 1);
+import {
+  batchOf,
+  compileOn as compile,
+  dataParallel,
+  fullySharded,
+  type HostState,
+  relative,
+  runStep as run,
+  scalarsOf,
+  start,
+  stepOf,
+} from "./tinyTraining.ts";
 
 /** For machines that do much else. */
 const timeout = 300_000;
@@ -121,7 +59,7 @@ describe("float32", () => {
     async () => {
       const spread = fullySharded(4);
       const [one, many] = [compile(f, 1), compile(f, 4, spread)];
-      let alone: Host = start;
+      let alone: HostState = start;
       const client = clientOf(4);
       const before = client.liveBuffers.bytes;
       let state = await putTree(start, client, { mesh: spread.mesh, shardings: spread.state });
