@@ -43,6 +43,9 @@ async function saveAs(count: number, state: TrainState<DeviceArray>): Promise<st
   return checkpoints;
 }
 
+/** As Llama 3 was trained with: differences in rounding grow with the updates. */
+const llamaRate = 3e-4;
+
 const bytesOf = (state: Pick<HostState, "params" | "optimizer">) =>
   treeLeaves<HostArray>([state.params, state.optimizer]).map(({ data }) =>
     Buffer.from(data.buffer, data.byteOffset, data.byteLength).toString("base64"),
@@ -76,7 +79,7 @@ describe("a run on a mesh", { timeout: 300_000 }, () => {
       const losses: HostArray[] = [];
       let now = saved[2]!;
       for (let number = 4; number <= 7; number++) {
-        const { state: next, metrics } = await runStep(step, now, number);
+        const { state: next, metrics } = await runStep(step, now, number, llamaRate);
         losses.push(metrics.loss);
         now = next;
       }

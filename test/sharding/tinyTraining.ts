@@ -38,12 +38,16 @@ export const batchOf = (number: number) => {
   const { tokens, targets } = train.batchAt(number);
   return { tokens, targets };
 };
-export const scalarsOf = (number: number) => ({
-  learningRate: hostArray([], "float32", Float32Array.of(1e-2)),
+export const scalarsOf = (number: number, learningRate = 1e-2) => ({
+  learningRate: hostArray([], "float32", Float32Array.of(learningRate)),
   step: hostArray([], "uint32", Uint32Array.of(number)),
 });
-export const runStep = (step: CompiledStep, state: HostState, number: number): Promise<HostResult> =>
-  fetchAndFree<HostResult>(step(state, batchOf(number), scalarsOf(number)));
+export const runStep = (
+  step: CompiledStep,
+  state: HostState,
+  number: number,
+  learningRate?: number,
+): Promise<HostResult> => fetchAndFree<HostResult>(step(state, batchOf(number), scalarsOf(number, learningRate)));
 
 /** How a state lies on a mesh. */
 export interface Spread {
