@@ -41,7 +41,7 @@ type Size = string | number | boolean | undefined;
 type Sizes = Readonly<Record<string, Size>>;
 
 /** What weights must agree in with the model, by the keys of the settings. */
-function sizesOf(config: LlamaConfig): Sizes {
+export function sizesOf(config: LlamaConfig): Sizes {
   const { ropeScaling } = config;
   return {
     vocab_size: config.vocabSize,

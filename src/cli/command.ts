@@ -43,6 +43,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./train.ts")).command,
   },
   {
+    name: "evaluate",
+    summary: "tell a model's loss and perplexity on text",
+    load: async () => (await import("./evaluate.ts")).command,
+  },
+  {
     name: "watch",
     summary: "show a run while it goes, from another terminal",
     load: async () => (await import("./watch.ts")).command,

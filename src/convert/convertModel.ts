@@ -15,15 +15,13 @@ import {
   writeWholeFolder,
 } from "../checkpoint/wholeFolder.ts";
 import { refuseExisting } from "../checkpoint/writeModelFiles.ts";
-import { byteLength, type DType, type Shape, type Spec, sizeOf } from "../core/index.ts";
+import { byteLength, type DType, type Spec, sizeOf } from "../core/index.ts";
 import type { StoredDType } from "../models/hfConfig.ts";
-import { embeddingName, headName } from "../models/hfMapping.ts";
-import type { LlamaConfig } from "../models/llama.ts";
 import { castParts } from "./castPart.ts";
 import { openSource } from "./openSource.ts";
 import { paramsName } from "./runSource.ts";
 import { shardsOf } from "./shards.ts";
-import type { ModelSource, SourceKind, SourceTensor, SourceTensors } from "./source.ts";
+import { type ModelSource, modelValues, type SourceKind, type SourceTensor, type SourceTensors } from "./source.ts";
 import { type Verification, verifyConversion } from "./verify.ts";
 
 export interface ConvertModelOptions {
@@ -140,7 +138,7 @@ function convertedTensors(
 ): Map<string, StreamedArray> {
   const { config } = source.config;
   const entries = [...source.tensors].map(([name, tensor]) => {
-    const values = valuesOf(name, tensor.shape, config);
+    const values = modelValues(name, tensor.shape, config);
     const [, ...inner] = tensor.shape;
     return {
       name,
@@ -164,10 +162,6 @@ function convertedTensors(
     }),
   );
 }
-
-/** Values that the model has, of a tensor that may hold more: rows of padding at the end of embedding and head. */
-const valuesOf = (name: string, shape: Shape, { vocabSize, embDim }: LlamaConfig): number =>
-  name === embeddingName || name === headName ? vocabSize * embDim : sizeOf(shape);
 
 /** float64 has no place among the dtypes that are written. */
 const storedDType = ({ dtype }: Spec): StoredDType => (dtype === "float64" ? "float32" : (dtype as StoredDType));

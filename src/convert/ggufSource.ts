@@ -67,6 +67,7 @@ export async function openGgufSource(path: string): Promise<ModelSource> {
         { name: "tokenizer.json", json: tokenizer.tokenizer },
         { name: "tokenizer_config.json", json: tokenizer.config },
       ],
+      tokenizerPath: path,
       dropped: file.tensors.has(ropeFactors) ? [ropeFactors] : [],
       quantized: [...file.tensors.values()].some(({ type }) => type.blockValues > 1),
       close: () => file.close(),

@@ -1,4 +1,5 @@
 /** A Hugging Face folder as a source, with plain weights or with quantized ones, which are decoded. */
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { checkStoredHead } from "../checkpoint/hfLlama.ts";
@@ -33,6 +34,7 @@ export async function openHuggingFace(path: string): Promise<ModelSource> {
       tensors: inOrder(config, all),
       metadata: Object.assign({}, ...model.files.map(({ metadata }) => metadata)),
       files: (await othersOf(path, quantizerFiles)).map((name) => ({ name, from: join(path, name) })),
+      ...(existsSync(join(path, "tokenizer.json")) && { tokenizerPath: path }),
       dropped: [...all.keys()].filter((name) => isRedundant(name, config.config)),
       quantized,
       close: () => model.close(),

@@ -4,5 +4,6 @@
  */
 export { type ConvertedModel, type ConvertModelOptions, convertModel } from "./convertModel.ts";
 export { openSource } from "./openSource.ts";
+export { readParameters } from "./readParameters.ts";
 export type { FileToWrite, ModelSource, SourceKind, SourceTensor, SourceTensors } from "./source.ts";
 export type { Verification } from "./verify.ts";

@@ -37,6 +37,7 @@ export async function openRun(path: string): Promise<ModelSource> {
       tensors: inOrder(config, stored),
       metadata: file.metadata,
       files: filesIn(tokenizer),
+      ...(existsSync(join(tokenizer, "tokenizer.json")) && { tokenizerPath: tokenizer }),
       dropped: [],
       quantized: false,
       close: () => file.close(),

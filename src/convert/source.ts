@@ -1,6 +1,8 @@
 /** A model to convert, whatever it is stored as: Hugging Face's names over tensors that are read in parts. */
-import type { HostArray, Spec } from "../core/index.ts";
+import { type HostArray, type Shape, type Spec, sizeOf } from "../core/index.ts";
 import type { HfLlamaConfig } from "../models/hfConfig.ts";
+import { embeddingName, headName } from "../models/hfMapping.ts";
+import type { LlamaConfig } from "../models/llama.ts";
 
 /** A tensor that is read in parts, so that no model and no matrix has to fit in memory. */
 export interface SourceTensor extends Spec {
@@ -31,12 +33,18 @@ export interface ModelSource {
   /** What the files of weights say of themselves. */
   readonly metadata: Readonly<Record<string, string>>;
   readonly files: readonly FileToWrite[];
+  /** As `tokenizer_path` takes it; absent where there is none. */
+  readonly tokenizerPath?: string;
   /** Entries that are not written, for they hold nothing of the model. */
   readonly dropped: readonly string[];
   /** Whether values were rounded when they were stored: blocks of codes with scales. */
   readonly quantized: boolean;
   close(): Promise<void>;
 }
+
+/** Values that the model has, of a tensor that may hold more: rows of padding at the end of embedding and head. */
+export const modelValues = (name: string, shape: Shape, { vocabSize, embDim }: LlamaConfig): number =>
+  name === embeddingName || name === headName ? vocabSize * embDim : sizeOf(shape);
 
 /** Values of a part where nothing asks for more: 4 MB of float32. */
 const partValues = 1 << 20;

@@ -107,6 +107,28 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
   };
 }
 
+/** Text to evaluate a model on, every token of it, without any to train on. */
+export interface EvaluationText {
+  readonly batches: ValidationBatches;
+  readonly size: SplitSize & { readonly bytes: number };
+}
+
+/** @throws UserError for missing or unreadable files, a tokenizer that does not fit the model, and too little text */
+export async function openEvaluation(
+  settings: Pick<DatasetSettings, "evalDatasetPath" | "maxTargetLength" | "perDeviceBatchSize">,
+  { tokenizer, vocabSize }: { readonly tokenizer: Tokenizer; readonly vocabSize: number },
+): Promise<EvaluationText> {
+  const { evalDatasetPath, maxTargetLength: windowLength, perDeviceBatchSize: batchSize } = settings;
+  requireVocab(tokenizer, vocabSize);
+  const files = listTextFiles(evalDatasetPath, "eval_dataset_path");
+  const stream = memoryStream(await tokenise(files, tokenizer, () => {}));
+  requireTokens("validation", stream, 2, "one to start from and one to predict. Add text to eval_dataset_path");
+  return {
+    batches: validationBatches(stream, { batchSize, windowLength }, textBytes(tokenizer)),
+    size: { ...sizeOf(stream), bytes: files.reduce((sum, file) => sum + file.bytes, 0) },
+  };
+}
+
 /** The files of both splits; validation is empty where nothing is asked for, or a single document is to be cut. */
 export function splitFiles(settings: Pick<DatasetSettings, "datasetPath" | "evalDatasetPath" | "validationFraction">): {
   readonly train: readonly TextFile[];

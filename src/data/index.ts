@@ -36,8 +36,10 @@ export {
 export {
   type Dataset,
   type DatasetSettings,
+  type EvaluationText,
   type OpenDatasetOptions,
   openDataset,
+  openEvaluation,
   requireVocab,
   type SplitSize,
   splitFiles,

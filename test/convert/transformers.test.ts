@@ -51,7 +51,7 @@ describe.skipIf(python === undefined)(`exports in transformers${why}`, () => {
       await convertModel(source, folders[i]!, options);
     }
     const ids = [3, 141, 59, 26, 53, 58, 97, 200];
-    const script = fileURLToPath(new URL("./transformers.py", import.meta.url));
+    const script = fileURLToPath(new URL("./readExports.py", import.meta.url));
     const ran = spawnSync(python!, [script, JSON.stringify(ids), ...folders], { encoding: "utf8" });
     expect(ran.status, ran.stderr).toBe(0);
     const found = JSON.parse(ran.stdout.trim().split("\n").at(-1)!) as Read[];

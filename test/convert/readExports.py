@@ -1,4 +1,4 @@
-"""Logits of the models in folders, as transformers computes them: python transformers.py IDS FOLDER… ; prints one JSON line.
+"""Logits of the models in folders, as transformers computes them: python readExports.py IDS FOLDER… ; prints one JSON line.
 
 IDS is a JSON list of token ids. Of each folder: float32 logits of the last position, the dtype of the loaded weights, and what
 the loader said of missing or unexpected ones; of folders with a tokenizer, ids of a text.

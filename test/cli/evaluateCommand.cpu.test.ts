@@ -1,0 +1,81 @@
+/** `halfbyte evaluate` as a process: the loss that an independent computation gives, the same in every form of a model. */
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { convertModel, openSource } from "../../src/convert/index.ts";
+import { referenceLogits } from "../../src/convert/referenceLogits.ts";
+import { ggufOf, llamaB } from "../convert/models.ts";
+import { ensureBuilt, halfbyte } from "../train/halfbyte.ts";
+import { tinyKeys } from "../train/tinyRun.ts";
+
+const base = mkdtempSync(join(tmpdir(), "halfbyte-evaluate-"));
+const text = join(base, "text.txt");
+const words = "Some words, and then some more words of it. ";
+const run = join(base, "run");
+beforeAll(async () => {
+  await ensureBuilt();
+  writeFileSync(text, words.repeat(40));
+  const keys = tinyKeys.filter((key) => !/^(dataset_type|vocab_size)=/.test(key));
+  const { exitCode, stderr } = await halfbyte([
+    ...["train", ...keys, `dataset_path=${text}`, "tokenizer_path=byte", "make_vocab_size_divisible_by=128"],
+    ...[`base_output_directory=${base}`, "run_name=run", "steps=2", "lr_schedule_type=constant"],
+  ]);
+  expect(exitCode, stderr).toBe(0);
+});
+afterAll(() => rmSync(base, { recursive: true, force: true }));
+
+const evaluate = async (...args: string[]) => {
+  const { exitCode, stdout, stderr } = await halfbyte(["evaluate", ...args, `eval_dataset_path=${text}`, "--json"]);
+  expect(exitCode, `${stdout}${stderr}`).toBe(0);
+  return JSON.parse(stdout);
+};
+
+/** Mean negative log-likelihood of bytes 1 … length after those before each. */
+async function expectedLoss(path: string, length: number): Promise<number> {
+  const source = await openSource(path);
+  const tokens = [...Buffer.from(words.repeat(2))];
+  const options = { config: source.config.config, tokens: tokens.slice(0, length), paired: false };
+  const logits = await referenceLogits(source.tensors, options);
+  await source.close();
+  const losses = logits.map((row, t) => {
+    const highest = Math.max(...row);
+    return Math.log(row.reduce((sum, x) => sum + Math.exp(x - highest), 0)) + highest - row[tokens[t + 1]!]!;
+  });
+  return losses.reduce((a, b) => a + b, 0) / length;
+}
+
+describe("halfbyte evaluate", () => {
+  it("gives the loss of the first window as computed on the host, for a run and for its export", async () => {
+    const folder = join(base, "exported");
+    await convertModel(run, folder);
+    const wanted = await expectedLoss(folder, 48);
+    for (const model of [run, folder]) {
+      const found = await evaluate(model, "max_target_length=48", "eval_steps=1");
+      expect(found).toMatchObject({ model, precision: "float32", validTokens: 48, documents: 1 });
+      expect(Math.abs(found.loss - wanted)).toBeLessThan(1e-5);
+      expect(found.perplexity).toBeCloseTo(Math.exp(found.loss), 6);
+      expect(found.bitsPerByte).toBeCloseTo(found.loss / Math.log(2), 5);
+    }
+    const all = await evaluate(folder, "max_target_length=48", "per_device_batch_size=4");
+    expect(all.validTokens).toBe(40 * words.length);
+    const coarse = await evaluate(folder, "max_target_length=48", "eval_steps=1", "quantization=nvfp4");
+    expect(coarse.precision).toBe("nvfp4");
+    expect(Math.abs(coarse.loss - wanted)).toBeLessThan(0.2);
+    expect(coarse.loss).not.toBe(wanted);
+  });
+
+  it("says what it needs", async () => {
+    const refusal = async (...args: string[]) => {
+      const { exitCode, stderr } = await halfbyte(["evaluate", ...args]);
+      expect(exitCode).toBe(2);
+      return stderr;
+    };
+    expect(await refusal()).toMatch(/the model is missing; usage/);
+    expect(await refusal(run)).toMatch(/eval_dataset_path=… is missing/);
+    expect(await refusal(run, "eval_dataset_path=/nowhere")).toMatch(/eval_dataset_path=\/nowhere/);
+    expect(await refusal(join(base, "no"), `eval_dataset_path=${text}`)).toMatch(/no such file or folder/);
+    const gguf = await ggufOf(join(base, "b.gguf"), llamaB);
+    expect(await refusal(gguf, `eval_dataset_path=${text}`)).toMatch(/has 512 tokens, but the model's vocab_size=256/);
+  });
+});
