@@ -5,10 +5,26 @@ import { fileURLToPath } from "node:url";
 export class HalfbyteError extends Error {
   readonly code: string;
   constructor(code: string, message: string, options?: ErrorOptions) {
-    super(message, options);
+    super(readable(message), options);
     this.code = code;
     this.name = new.target.name;
   }
+}
+
+/** Of a message: enough for a list of mistakes, and not for a name of a megabyte that a file holds. */
+const [longestMessage, keptAtEnds] = [4000, 1500];
+
+/** A message quotes names and texts of files, which may be of any length and hold what a terminal takes for commands. */
+function readable(message: string): string {
+  const short =
+    message.length <= longestMessage
+      ? message
+      : `${message.slice(0, keptAtEnds)} … ${message.length - 2 * keptAtEnds} characters … ${message.slice(-keptAtEnds)}`;
+  return short.replace(
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is to go
+    /[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g,
+    (control) => `\\x${control.charCodeAt(0).toString(16).padStart(2, "0")}`,
+  );
 }
 
 /** The user's mistake: one clear sentence, no stack on the command line, exit code 2. */

@@ -14,12 +14,17 @@ export function editDistance(a: string, b: string): number {
   return previous[b.length]!;
 }
 
+/** What is longer is no name that somebody mistyped; distances take time by the product of the lengths. */
+const longestName = 200;
+
 /** The candidate nearest to `name`, or undefined where none is near enough to be a plausible slip. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
+  if (name.length > longestName) return undefined;
   const plain = (s: string) => s.toLowerCase().replace(/[-_.\s]/g, "");
   let best: string | undefined;
   let bestDistance = Math.max(2, Math.ceil(name.length * 0.4)) + 1;
   for (const candidate of candidates) {
+    if (candidate.length > longestName) continue;
     const distance = editDistance(plain(name), plain(candidate));
     if (distance < bestDistance) [best, bestDistance] = [candidate, distance];
   }

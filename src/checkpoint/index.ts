@@ -7,7 +7,7 @@ export { type WeightFormatName, weightFormats } from "./compressedTensors.ts";
 export { decompressModel } from "./decompressModel.ts";
 export { type HfLlama, loadHfLlama } from "./hfLlama.ts";
 export { loadFullState, loadParameters, type StartingParameters, type StartingState } from "./loadParameters.ts";
-export { hasModelFiles, type ModelFiles, openModelFiles, readJson } from "./modelFiles.ts";
+export { hasModelFiles, type ModelFiles, openModelFiles, readJson, readJsonObject } from "./modelFiles.ts";
 export { hasShards, openShards, type Writer } from "./processShards.ts";
 export { type Progress, provenanceKey } from "./progress.ts";
 export { quantizeModel, type TensorError } from "./quantizeModel.ts";

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
+import { parseJson } from "../base/json.ts";
 import type { HostArray, Spec } from "../core/index.ts";
 import { parseHfConfig } from "../models/hfConfig.ts";
 import { llamaToHf } from "../models/hfMapping.ts";
@@ -178,7 +179,10 @@ function sizesSaid(key: PathKey, path: string, dtype: LlamaConfig["dtype"]): Siz
 /** A run's settings, where the checkpoint lies in its folder. */
 function settingsOfRun(key: PathKey, run: string): Sizes {
   const file = join(run, "config.json");
-  return existsSync(file) ? (readJson(key, file) as Sizes) : {};
+  if (!existsSync(file)) return {};
+  const settings = readJson(key, file);
+  const isObject = typeof settings === "object" && settings !== null && !Array.isArray(settings);
+  return isObject ? (settings as Sizes) : refuse(key, file, "no object of settings");
 }
 
 /** @throws UserError naming every size that differs */
@@ -187,14 +191,17 @@ function requireSizes(key: PathKey, path: string, stored: Sizes, config: LlamaCo
     ([size, wanted]) => stored[size] !== undefined && stored[size] !== wanted,
   );
   if (differing.length === 0) return;
-  const found = differing.map(([size]) => `${size}=${stored[size]}`);
+  const found = differing.map(([size]) => `${size}=${shown(stored[size])}`);
   const wanted = differing.map(([size, value]) => `${size}=${value}`);
   refuse(key, path, `the weights have ${found.join(", ")}, the run ${wanted.join(", ")}: set ${found.join(" ")}`);
 }
 
+/** A file may say anything where a size is meant. */
+const shown = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value) : String(value));
+
 function readJson(key: PathKey, path: string): unknown {
   try {
-    return JSON.parse(readFileSync(path, "utf8"));
+    return parseJson(readFileSync(path, "utf8"));
   } catch (error) {
     return refuse(key, path, `not readable as JSON (${(error as Error).message})`);
   }

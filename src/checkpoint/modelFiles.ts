@@ -3,6 +3,7 @@ import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { basename, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
+import { parseJson } from "../base/json.ts";
 import type { HostArray, Spec } from "../core/index.ts";
 import { openSafetensors, type SafetensorsFile } from "./safetensors.ts";
 
@@ -132,6 +133,11 @@ function checkIndex(
 function readConfig(folder: string): Readonly<Record<string, unknown>> {
   const path = join(folder, "config.json");
   if (!existsSync(path)) return {};
+  return readJsonObject(path);
+}
+
+/** @throws UserError where it is no JSON object, as every config.json is */
+export function readJsonObject(path: string): Readonly<Record<string, unknown>> {
   const json = readJson(path);
   if (typeof json === "object" && json !== null && !Array.isArray(json)) return json as Record<string, unknown>;
   throw new UserError("E_HF_CONFIG", `${path}: it must be an object`);
@@ -140,7 +146,7 @@ function readConfig(folder: string): Readonly<Record<string, unknown>> {
 /** @throws UserError */
 export function readJson(path: string): unknown {
   try {
-    return JSON.parse(readFileSync(path, "utf8"));
+    return parseJson(readFileSync(path, "utf8"));
   } catch (error) {
     throw new UserError("E_CHECKPOINT", `${path}: not readable as JSON (${(error as Error).message})`);
   }

@@ -131,7 +131,10 @@ function damaged(folder: string, what: string): never {
 function shardFiles(folder: string, stem: ShardStem): string[] {
   const names = readdirSync(folder).filter((name) => new RegExp(`^${stem}(-\\d+-of-\\d+)?\\.safetensors$`).test(name));
   const count = Number(/-of-(\d+)\./.exec(names.toSorted().at(-1) ?? "")?.[1] ?? Math.min(1, names.length));
-  const wanted = Array.from({ length: count }, (_, index) => shardName(stem, { index, count }));
+  // A name may tell of any number: of more files than there are, one of the first is missing.
+  const wanted = Array.from({ length: Math.min(count, names.length + 1) }, (_, index) =>
+    shardName(stem, { index, count }),
+  );
   const missing = wanted.find((name) => !names.includes(name));
   if (missing !== undefined) damaged(folder, `${missing} is missing`);
   const other = names.find((name) => !wanted.includes(name));
@@ -179,6 +182,8 @@ const overlap = (a: Piece, b: Piece): boolean =>
 /** Values `begin` … `begin + count` in row-major order. */
 async function readValues({ shape, dtype, pieces }: StoredArray, begin: number, count: number): Promise<HostArray> {
   const values = new (dtypeInfo(dtype).array)(count);
+  // Of an array without elements a dim may be of any size.
+  if (count === 0) return hostArray([count], dtype, values);
   const [strides, end] = [stridesOf(shape), begin + count];
   for (const { file, key, at, shape: box } of pieces) {
     const last = Math.max(0, box.length - 1);

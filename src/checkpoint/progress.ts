@@ -1,7 +1,7 @@
 /** What a checkpoint knows beside its arrays: state.json. */
-import { readFileSync } from "node:fs";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
+import { readJson } from "./modelFiles.ts";
 
 /** What computed a run. Earlier checkpoints lack some of it, and it has more that only people read. */
 const provenanceSchema = z.looseObject({
@@ -56,7 +56,7 @@ export type Progress = Omit<z.infer<typeof progressSchema>, "format">;
 
 /** @throws UserError where the file is not one */
 export function readProgress(path: string): Progress {
-  const parsed = progressSchema.safeParse(JSON.parse(readFileSync(path, "utf8")));
+  const parsed = progressSchema.safeParse(readJson(path));
   if (!parsed.success) {
     const issue = parsed.error.issues[0]!;
     throw new UserError("E_CHECKPOINT", `${path}: ${issue.path.join(".")}: ${issue.message}`);

@@ -76,7 +76,9 @@ async function writeFully(file: FileHandle, data: Uint8Array, position: number):
 }
 
 async function readHeader(file: FileHandle, path: string) {
-  const { size } = await file.stat();
+  const stat = await file.stat();
+  if (!stat.isFile()) fail(path, "it is no file");
+  const { size } = stat;
   if (size < 8) fail(path, `${size} bytes are too few for a safetensors file`);
   const prefix = new Uint8Array(8);
   await readFully(file, path, prefix, 0);

@@ -3,6 +3,7 @@
  * and a byte range of what follows. A file may come from anywhere, so nothing in it is believed before it is checked.
  */
 import { UserError } from "../base/errors.ts";
+import { parseJson } from "../base/json.ts";
 import { dtypeInfo, dtypeOfSafetensors } from "../core/dtype.ts";
 import { byteLength, type Spec, showSpec } from "../core/hostArray.ts";
 
@@ -59,12 +60,12 @@ function refuseRepeatedNames(json: string): void {
   }
 }
 
-function parseJson(bytes: Uint8Array): Record<string, unknown> {
+function parseObject(bytes: Uint8Array): Record<string, unknown> {
   let json: string;
   let header: unknown;
   try {
     json = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes);
-    header = JSON.parse(json);
+    header = parseJson(json);
   } catch {
     return fail("the header is no JSON; is this a safetensors file?");
   }
@@ -105,7 +106,7 @@ function parsePlace(name: string, entry: unknown): TensorPlace {
  * gap or overlap. @throws UserError (E_SAFETENSORS)
  */
 export function parseHeader(bytes: Uint8Array, dataBytes: number): SafetensorsHeader {
-  const { __metadata__, ...entries } = parseJson(bytes);
+  const { __metadata__, ...entries } = parseObject(bytes);
   const metadata = parseMetadata(__metadata__);
   const tensors = new Map(Object.entries(entries).map(([name, entry]) => [name, parsePlace(name, entry)] as const));
   let position = 0;

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { checkStoredHead } from "../checkpoint/hfLlama.ts";
-import { type ModelFiles, openModelFiles, readJson } from "../checkpoint/modelFiles.ts";
+import { type ModelFiles, openModelFiles, readJsonObject } from "../checkpoint/modelFiles.ts";
 import { findQuantizedWeights, isSidePart } from "../checkpoint/quantizedWeights.ts";
 import { othersOf } from "../checkpoint/writeModelFiles.ts";
 import { hostArray, isFloat, showSpec, sizeOf } from "../core/index.ts";
@@ -18,7 +18,7 @@ const quantizerFiles = ["hf_quant_config.json"];
 /** @throws UserError where a file is missing or malformed, or it is no model that is read here */
 export async function openHuggingFace(path: string): Promise<ModelSource> {
   const configPath = join(path, "config.json");
-  const { quantization_config: quantization, ...json } = readJson(configPath) as Record<string, unknown>;
+  const { quantization_config: quantization, ...json } = readJsonObject(configPath);
   const config = parseHfConfig(json, "float32", configPath);
   const model = await openModelFiles(path);
   try {

@@ -2,7 +2,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
-import { newestCheckpoint, openShards, readJson } from "../checkpoint/index.ts";
+import { newestCheckpoint, openShards, readJsonObject } from "../checkpoint/index.ts";
 import { faultOf } from "../checkpoint/wholeFolder.ts";
 import { llamaConfig, resolve } from "../config/index.ts";
 import { loadTokenizer } from "../data/index.ts";
@@ -59,13 +59,13 @@ async function weightsIn(path: string): Promise<string> {
 function describe(weights: string): Pick<ModelSource, "config" | "json"> & { readonly tokenizer: string } {
   const own = join(weights, "config.json");
   if (existsSync(own)) {
-    const json = readJson(own) as Readonly<Record<string, unknown>>;
+    const json = readJsonObject(own);
     return { config: parseHfConfig(json, "float32", own), json, tokenizer: weights };
   }
   const run = join(weights, "..", "..");
   const file = join(run, "config.json");
   if (!existsSync(file)) refuse(weights, `there is no ${file}, which says what model it is`);
-  const settings = resolve(readJson(file) as Readonly<Record<string, unknown>>, {}, { draft: true });
+  const settings = resolve(readJsonObject(file), {}, { draft: true });
   const tokenizer = join(run, "tokenizer");
   const config: HfLlamaConfig = {
     family: "llama",

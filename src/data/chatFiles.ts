@@ -53,7 +53,8 @@ function templatesOf({ file, format, config }: TokenizerSource): ReadonlyMap<str
   const configFile = format === "GGUF" ? file : join(folder, "tokenizer_config.json");
   put("default", config.chat_template, configFile);
   for (const entry of list(config.chat_template)) {
-    if (isObject(entry)) put(entry.name, entry.template, `${configFile}, chat_template "${entry.name}"`);
+    if (isObject(entry) && typeof entry.name === "string")
+      put(entry.name, entry.template, `${configFile}, chat_template "${entry.name}"`);
   }
   if (format === "GGUF") return templates;
   const more = join(folder, "additional_chat_templates");

@@ -6,7 +6,7 @@
  */
 
 import { byteLevelPattern } from "./splitPattern.ts";
-import { isObject, type Json, type Refuse } from "./tokenizerParts.ts";
+import { isObject, type Json, type Refuse, show } from "./tokenizerParts.ts";
 
 const punctuation = "[\\p{P}!-/:-@\\[-`{-~]";
 const anything = "[\\s\\S]";
@@ -46,11 +46,11 @@ export function exactPreTokenizer(step: unknown, refuse: Refuse): unknown {
     case "WhitespaceSplit":
       return remove("\\s+");
     case "CharDelimiterSplit":
-      return remove(escaped(String(step.delimiter)));
+      return remove(escaped(textOf(step, "delimiter", refuse)));
     case "BertPreTokenizer":
       return sequence(remove("\\s+"), isolate(punctuation));
     case "Metaspace": {
-      const mark = escaped(String(step.replacement ?? "▁"));
+      const mark = escaped(textOf({ ...step, replacement: step.replacement ?? "▁" }, "replacement", refuse));
       // Older files say add_prefix_space where newer ones have prepend_scheme.
       const scheme = step.prepend_scheme ?? (step.add_prefix_space === false ? "never" : "always");
       const spaces = { ...step, prepend_scheme: scheme };
@@ -63,8 +63,13 @@ export function exactPreTokenizer(step: unknown, refuse: Refuse): unknown {
       return step; // the space comes before the cuts, which no Split can say; bpeTokenizer.ts does it
     }
     default:
-      return refuse(`pre_tokenizer ${JSON.stringify(step.type)} is not supported`);
+      return refuse(`pre_tokenizer ${show(step.type)} is not supported`);
   }
+}
+
+function textOf(step: Json, key: string, refuse: Refuse): string {
+  const value = step[key];
+  return typeof value === "string" ? value : refuse(`pre_tokenizer ${show(step.type)} has the ${key} ${show(value)}`);
 }
 
 function exactSplit(step: Json, refuse: Refuse): Json {
@@ -81,7 +86,7 @@ function exactSplit(step: Json, refuse: Refuse): Json {
   const between = `(?:(?!${match})${anything})`;
   if (step.invert === true) {
     if (behavior === "Removed") return keepMatches(source);
-    if (behavior !== "Isolated") return refuse(`a Split ${JSON.stringify(behavior)} with invert=true is not supported`);
+    if (behavior !== "Isolated") return refuse(`a Split ${show(behavior)} with invert=true is not supported`);
   }
   switch (behavior) {
     case "Removed":
@@ -95,6 +100,6 @@ function exactSplit(step: Json, refuse: Refuse): Json {
     case "Contiguous":
       return keepMatches(`${match}+|${between}+`);
     default:
-      return refuse(`a Split with the behavior ${JSON.stringify(behavior)}`);
+      return refuse(`a Split with the behavior ${show(behavior)}`);
   }
 }

@@ -63,8 +63,8 @@ function readTemplate(step: Json, refuse: Refuse): Frame {
   if (at < 0) return refuse("post_processor.single holds no text");
   const known = isObject(step.special_tokens) ? step.special_tokens : {};
   const idsOf = (piece: unknown): readonly number[] => {
-    const name = isObject(piece) && isObject(piece.SpecialToken) ? String(piece.SpecialToken.id) : "";
-    const token = known[name];
+    const name = isObject(piece) && isObject(piece.SpecialToken) ? piece.SpecialToken.id : undefined;
+    const token = typeof name === "string" && Object.hasOwn(known, name) ? known[name] : undefined;
     if (!isObject(token)) return refuse(`post_processor.single uses ${show(piece)}, which its special_tokens lack`);
     return list(token.ids).map((id) => checkedId(id, name, refuse));
   };

@@ -8,7 +8,7 @@ import { isolate } from "./exactPreTokenizer.ts";
 import { frameProcessor } from "./frame.ts";
 import { bpeJson, sentencePieceParts } from "./sentencePieceParts.ts";
 import { defaultSplitPattern } from "./splitPattern.ts";
-import { type Json, type Refuse, refusing, show } from "./tokenizerParts.ts";
+import { type Json, type Refuse, refuseLongTokens, refusing, show } from "./tokenizerParts.ts";
 
 export interface TokenizerFiles {
   /** tokenizer.json */
@@ -167,8 +167,10 @@ function pieceParts(vocabulary: Vocabulary): Json {
   const scores =
     numbers(metadata.get("tokenizer.ggml.scores")) ?? refuse("tokenizer.ggml.scores is no list of numbers");
   if (scores.length !== tokens.length) refuse(`tokenizer.ggml.scores has ${scores.length} of ${tokens.length} entries`);
+  const vocab = vocabOf(vocabulary);
+  refuseLongTokens(vocab.keys(), refuse);
   return sentencePieceParts({
-    vocab: vocabOf(vocabulary),
+    vocab,
     scores,
     unknown: tokens[idAt(vocabulary, "unknown_token_id") ?? 0]!,
     prefix: metadata.get("tokenizer.ggml.add_space_prefix") !== false,

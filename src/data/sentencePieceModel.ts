@@ -6,7 +6,7 @@ import { frameProcessor } from "./frame.ts";
 import type { TokenizerFiles } from "./ggufTokenizer.ts";
 import { type Field, protocolFields } from "./protocolBuffer.ts";
 import { sentencePieceParts } from "./sentencePieceParts.ts";
-import { type Refuse, show } from "./tokenizerParts.ts";
+import { type Refuse, refuseLongTokens, show } from "./tokenizerParts.ts";
 
 /** Kinds of pieces. */
 const [unknownPiece, controlPiece, userPiece, unusedPiece] = [2, 3, 4, 5];
@@ -56,6 +56,7 @@ export function readPieceFile(bytes: Uint8Array, refuse: Refuse): TokenizerFiles
   const vocab = new Map<string, number>();
   for (const [id, { text, kind }] of pieces.entries())
     if (kind !== unusedPiece && !vocab.has(text)) vocab.set(text, id);
+  refuseLongTokens(vocab.keys(), refuse);
   const added = pieces.flatMap(({ text, kind }, id) => {
     if (text === "" || ![unknownPiece, controlPiece, userPiece].includes(kind)) return [];
     const rules = { single_word: false, lstrip: false, rstrip: false, normalized: false };

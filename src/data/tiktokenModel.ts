@@ -6,7 +6,7 @@
 import { controlToken } from "./addedTokens.ts";
 import type { BpeModel } from "./bpeTokenizer.ts";
 import { defaultSplitPattern } from "./splitPattern.ts";
-import { type Refuse, show } from "./tokenizerParts.ts";
+import { type Refuse, refuseLongTokens, show } from "./tokenizerParts.ts";
 
 /** Llama 3's ordinary tokens. */
 const numRanks = 128_000;
@@ -66,6 +66,7 @@ export function readRankFile(text: string, refuse: Refuse): BpeModel {
     ids.set(spelled, i);
     tokens.push(bytes);
   });
+  refuseLongTokens(ids.keys(), refuse);
   return {
     tokens: [...tokens, ...Array.from({ length: numControl }, () => undefined)],
     merges: mergesOfRanks([...ids.keys()], ids),

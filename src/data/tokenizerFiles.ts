@@ -1,11 +1,13 @@
 /** Tokenizers on disk: read from what `tokenizer_path` names, kept as Hugging Face's tools keep them. */
 import { copyFileSync, cpSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
+import { UserError } from "../base/errors.ts";
 import { type BpeModel, bpeTokenizer } from "./bpeTokenizer.ts";
 import { byteModel, byteTokenizer } from "./byteTokenizer.ts";
 import { generalTokenizer } from "./generalTokenizer.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { parseTokenizerJson, toTokenizerConfig, toTokenizerJson } from "./tokenizerJson.ts";
+import { refusing } from "./tokenizerParts.ts";
 import { namedTokens, readTokenizerSource, type TokenizerSource } from "./tokenizerSource.ts";
 
 /**
@@ -27,7 +29,21 @@ export function tokenizerOf({ config, file, ...source }: TokenizerSource, name: 
   if ("model" in content) return bpeTokenizer(content.model, name);
   const { eos_token: eosToken } = namedTokens(config);
   const byteLevel = parseTokenizerJson(content.json, file, eosToken);
-  return byteLevel === undefined ? generalTokenizer(content.json, file, name, eosToken) : bpeTokenizer(byteLevel, name);
+  return tried(
+    file,
+    byteLevel === undefined ? generalTokenizer(content.json, file, name, eosToken) : bpeTokenizer(byteLevel, name),
+  );
+}
+
+/** Regular expressions are compiled when they are used first, for each kind of string: what is too much for one shows here. */
+function tried(file: string, tokenizer: Tokenizer): Tokenizer {
+  try {
+    for (const text of ["a", "日"]) for (const control of [false, true]) tokenizer.encode(text, { control });
+  } catch (error) {
+    if (error instanceof UserError) throw error;
+    refusing(file)(`it can't be used (${(error as Error).message})`);
+  }
+  return tokenizer;
 }
 
 /** What belongs to a tokenizer in its folder. */

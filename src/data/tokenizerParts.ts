@@ -25,6 +25,17 @@ export function show(value: unknown): string {
 
 const maxVocab = 2 ** 21;
 
+/** Of a token whose merges are found by cutting it everywhere, in time by its length squared. Vocabularies have 16 to 256. */
+const longestCut = 1024;
+
+/** @throws UserError through `refuse` where a token is longer than merges are looked for in */
+export function refuseLongTokens(tokens: Iterable<string>, refuse: Refuse): void {
+  for (const token of tokens) {
+    if (token.length > longestCut)
+      refuse(`the token ${show(token)} has ${token.length} characters, and may have ${longestCut}`);
+  }
+}
+
 /** `id`, if it can be one. @throws UserError through `refuse` */
 export function checkedId(id: unknown, token: unknown, refuse: Refuse): number {
   return typeof id === "number" && Number.isInteger(id) && id >= 0 && id < maxVocab

@@ -5,6 +5,7 @@
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
+import { parseJson } from "../base/json.ts";
 import { readGgufHeader } from "../gguf/index.ts";
 import type { BpeModel } from "./bpeTokenizer.ts";
 import { tokenizerOfGguf } from "./ggufTokenizer.ts";
@@ -88,7 +89,7 @@ function readConfig(folder: string): Json {
 
 function readJson(path: string): unknown {
   try {
-    return JSON.parse(readFileSync(path, "utf8"));
+    return parseJson(readFileSync(path, "utf8"));
   } catch (error) {
     throw new UserError("E_TOKENIZER", `${path}: not readable as JSON (${(error as Error).message})`);
   }

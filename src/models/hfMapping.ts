@@ -95,6 +95,10 @@ const shownNames = 8;
  * @throws UserError naming all that are missing, unknown (a bias, say: the model would compute something else) or misshapen
  */
 export function checkHfTensors(config: LlamaConfig, tensors: ReadonlyMap<string, Spec>): void {
+  // Names of the layers are made below: a number that no file holds must not decide how many.
+  if (config.numLayers > tensors.size) {
+    fail(`names are ${tensors.size}, too few for the ${config.numLayers} layers that the configuration has`);
+  }
   const expected = new Map(llamaToHf(llamaSpecs(config)));
   const missing = [...expected].filter(([name]) => !tensors.has(name));
   const unknown = [...tensors.keys()].filter((name) => !expected.has(name) && !isRedundant(name, config));
