@@ -2,15 +2,17 @@
  * `npm run bench:native`: each part of the step that has a native CPU kernel, beside the plain lowering of the same function, at the
  * sizes of workloads L8 and L8-long, alternating in one process.
  */
+import { vjp } from "../src/autodiff/index.ts";
 import { UserError } from "../src/base/errors.ts";
 import { parseArguments } from "../src/cli/arguments.ts";
-import type { Tensor } from "../src/core/index.ts";
+import { hostArray, type Tensor } from "../src/core/index.ts";
+import { causalAttention } from "../src/nn/index.ts";
 import { clipByGlobalNorm } from "../src/optim/index.ts";
 import { Client, nativeKernels } from "../src/pjrt/index.ts";
 import { countOf, ensureKeptMemory, runBenchmark } from "./command.ts";
 import { runnable, timed } from "./partRatio.ts";
 import { f32, type StepPart, stepParts } from "./stepParts.ts";
-import { workloadByName } from "./workload.ts";
+import { type Sizes, workloadByName } from "./workload.ts";
 
 const [short, long] = [workloadByName("L8"), workloadByName("L8-long")];
 
@@ -19,11 +21,27 @@ const gradientNorm = (): StepPart => ({
   args: Array.from({ length: 16 }, () => f32(2048, 1024)),
 });
 
+/** Attention within documents of `length` tokens side by side. */
+function documentAttention(sizes: Sizes, length: number): StepPart {
+  const { batch, seq } = sizes;
+  const positions = Int32Array.from({ length: batch * seq }, (_, i) => (i % seq) - ((i % seq) % length));
+  const f = (...[ct, q, k, v, starts]: Tensor[]) => {
+    const attend = (q: Tensor, k: Tensor, v: Tensor) => causalAttention({ q, k, v, starts: starts! });
+    const { out, pullback } = vjp(attend, q!, k!, v!);
+    return { out, cotangents: pullback(ct!) };
+  };
+  return { f, args: [...stepParts.attention(sizes).args, hostArray([batch, seq], "int32", positions)] };
+}
+
 /** By the word that asks for them; all but the norm of gradients with their backward passes. */
 const cases: Readonly<Record<string, Readonly<Record<string, () => StepPart>>>> = {
   attention: {
     "attention, 8 × 512": () => stepParts.attention(short),
     "attention, 2 × 2048": () => stepParts.attention(long),
+  },
+  documents: {
+    "documents of 128, 8 × 512": () => documentAttention(short, 128),
+    "documents of 512, 2 × 2048": () => documentAttention(long, 512),
   },
   loss: { "loss with the head": () => stepParts.loss(short) },
   rmsnorm: { RMSNorm: () => stepParts.norm(short) },
@@ -103,5 +121,5 @@ async function inTurns(
 
 function lineOf({ name, plain, native }: Measured): string {
   const numbers = [plain, native].map((ms) => ms.toFixed(2).padStart(9)).join("");
-  return `${name.padEnd(24)} ${numbers}   ${(plain / native).toFixed(2)} × as fast\n`;
+  return `${name.padEnd(26)} ${numbers}   ${(plain / native).toFixed(2)} × as fast\n`;
 }

@@ -44,7 +44,7 @@ describe("bench:native", () => {
     expect((await bench("native", "--help")).stdout).toContain("npm run bench:native -- attention rounds=3");
     for (const [arg, message] of [
       ["round=3", 'unknown key "round"; did you mean "rounds"?\n'],
-      ["atention", 'unknown part "atention"; known: attention, loss, rmsnorm, swiglu, norm, step\n'],
+      ["atention", 'unknown part "atention"; known: attention, documents, loss, rmsnorm, swiglu, norm, step\n'],
     ] as const) {
       const { exitCode, stderr } = await bench("native", arg);
       expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: message });
