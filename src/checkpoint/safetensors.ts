@@ -45,6 +45,9 @@ const chunkBytes = 16 * 1024 * 1024;
 /** Bytes that are hashed in a turn of the event loop: some milliseconds, so that steps in flight don't run out meanwhile. */
 const writtenBytes = 4 * 1024 * 1024;
 
+/** Bytes after which the disk is told to begin: left to the end, it would do nothing while the rest is hashed. */
+const flushedBytes = 32 * 1024 * 1024;
+
 function fail(path: string, message: string): never {
   throw new UserError("E_SAFETENSORS", `${path}: ${message}`);
 }
@@ -189,7 +192,22 @@ export async function writeSafetensors(
   const partial = `${path}.partial`;
   const hash = createHash("sha256");
   let bytes = 0;
+  let flushed = 0;
+  let flush: Promise<void> | undefined;
+  let flushFailure: { readonly error: unknown } | undefined;
   const file = await open(partial, "w");
+  const beginFlush = () => {
+    flushed = bytes;
+    flush = file
+      .datasync()
+      .catch((error: unknown) => {
+        // The system tells it once: a later sync of the file would succeed.
+        flushFailure = { error };
+      })
+      .finally(() => {
+        flush = undefined;
+      });
+  };
   try {
     const append = async (data: Uint8Array) => {
       for (let at = 0; at < data.length; at += writtenBytes) {
@@ -199,16 +217,20 @@ export async function writeSafetensors(
         hash.update(chunk);
         await written;
         bytes += chunk.length;
+        if (flush === undefined && bytes - flushed >= flushedBytes) beginFlush();
       }
     };
     await append(header);
     for (const [name, place] of places) {
       for await (const piece of bytesOf(path, name, place, sources.get(name)!)) await append(piece);
     }
+    await flush;
+    if (flushFailure !== undefined) throw flushFailure.error;
     await file.sync();
     await file.close();
     await rename(partial, path);
   } catch (error) {
+    await flush;
     await file.close().catch(() => {});
     await rm(partial, { force: true });
     throw error;
