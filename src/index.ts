@@ -36,6 +36,7 @@ export type { WrittenModel } from "./checkpoint/writeModelFiles.ts";
 export { type Config, type PartialSettings, resolve, type Settings } from "./config/index.ts";
 export type { ResolveOptions } from "./config/resolve.ts";
 export {
+  type ConversionProgress,
   type ConvertedModel,
   type ConvertModelOptions,
   convertModel,

@@ -117,7 +117,10 @@ async function checkpointAt(path: string, key: PathKey): Promise<string | undefi
     return fault === undefined ? path : refuse(key, path, `the checkpoint is damaged: ${fault}`);
   }
   if (statSync(path, { throwIfNoEntry: false })?.isFile()) {
-    return refuse(key, path, `this is a file: give the folder it is in, ${dirname(path)}`);
+    const folder = path.endsWith(".gguf")
+      ? `make a folder of it first: halfbyte convert ${path} output=FOLDER`
+      : `give the folder it is in, ${dirname(path)}`;
+    return refuse(key, path, `this is a file: ${folder}`);
   }
   if (listCheckpoints(path).length > 0) {
     return refuse(

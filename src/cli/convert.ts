@@ -53,10 +53,9 @@ Example: halfbyte convert SmolLM2-135M-Instruct.Q4_1.gguf output=SmolLM2-135M ve
     try {
       const result = await convertModel(path, output, {
         ...options,
-        onProgress: (done, of) => {
+        onProgress: ({ stage, done, of }) => {
           stop();
-          const then = done === of && options.verify ? "; comparing logits" : "";
-          progress.show(`${Math.round((100 * done) / of)} % of ${megabytes(of)}${then}`);
+          progress.show(`${stage}: ${Math.round((100 * done) / of)} %`);
         },
       }).finally(() => progress.clear());
       const seconds = (performance.now() - start) / 1000;

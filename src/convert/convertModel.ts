@@ -36,8 +36,15 @@ export interface ConvertModelOptions {
   readonly maxShardBytes?: number;
   /** Compare logits before and after. */
   readonly verify?: boolean;
-  /** Called often with the bytes read and their number. @throws to stop */
-  readonly onProgress?: (doneBytes: number, ofBytes: number) => void;
+  /** Called often. @throws to stop */
+  readonly onProgress?: (progress: ConversionProgress) => void;
+}
+
+/** What is done: bytes that are written, or layers whose logits are computed. */
+export interface ConversionProgress {
+  readonly stage: "writing weights" | "comparing logits";
+  readonly done: number;
+  readonly of: number;
 }
 
 export interface ConvertedModel {
@@ -110,7 +117,13 @@ async function convertOpened(
       else await copyFile(file.from, join(folder, file.name), constants.COPYFILE_FICLONE);
       files.push(file.name);
     }
-    if (verify) verification = await verified(source, folder, { to, exact });
+    if (verify) {
+      let done = 0;
+      // Before and after.
+      const of = 2 * source.config.config.numLayers;
+      const onLayer = () => options.onProgress?.({ stage: "comparing logits", done: done++, of });
+      verification = await verified(source, folder, { to, exact, onLayer });
+    }
     return records;
   };
   if (to === "halfbyte") await writeWholeFolder(output, fill);
@@ -155,7 +168,7 @@ function convertedTensors(
         for await (const part of castParts(name, tensor, { dtype: spec.dtype, values })) {
           yield part;
           done += part.data.byteLength;
-          onProgress?.(done, all);
+          onProgress?.({ stage: "writing weights", done, of: all });
         }
       };
       return [name, { ...spec, parts }];
@@ -194,7 +207,10 @@ function indexOf(shards: readonly { name: string; tensors: readonly (readonly [s
 async function verified(
   source: ModelSource,
   folder: string,
-  { to, exact }: { readonly to: "huggingface" | "halfbyte"; readonly exact: boolean },
+  {
+    to,
+    ...options
+  }: { readonly to: "huggingface" | "halfbyte"; readonly exact: boolean; readonly onLayer: () => void },
 ): Promise<Verification> {
   const written = to === "halfbyte" ? await openSafetensors(join(folder, paramsName)) : await openModelFiles(folder);
   try {
@@ -205,7 +221,7 @@ async function verified(
         { ...spec, unit: 1, readPart: (begin, count) => written.readPart(name, begin, count) },
       ]),
     );
-    return await verifyConversion(source, tensors, exact);
+    return await verifyConversion(source, tensors, options);
   } finally {
     await written.close();
   }

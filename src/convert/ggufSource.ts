@@ -5,7 +5,7 @@
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
 import { dtypeInfo } from "../core/dtype.ts";
-import { type HostArray, hostArray, type TypedArray } from "../core/index.ts";
+import { type HostArray, hostArray, sizeOf, type TypedArray } from "../core/index.ts";
 import { tokenizerOfGguf } from "../data/index.ts";
 import { type GgufFile, type GgufTensor, openGguf } from "../gguf/index.ts";
 import { type HfLlamaConfig, toHfConfig } from "../models/hfConfig.ts";
@@ -101,6 +101,7 @@ async function configOf(file: GgufFile): Promise<HfLlamaConfig> {
   const numHeads = needed("attention.head_count");
   const embDim = needed("embedding_length");
   const headDim = at("attention.key_length") ?? embDim / numHeads;
+  if (headDim % 2 !== 0) refuse(`its heads have ${headDim} values; rotary positions turn pairs of them`);
   const turned = at("rope.dimension_count") ?? headDim;
   if (turned !== headDim) refuse(`rotary positions turn ${turned} of ${headDim} values of a head; all are turned here`);
   const embedding: GgufTensor = tensors.get(`${topNames.embed}.weight`) ?? refuse("it has no token_embd.weight");
@@ -120,10 +121,12 @@ async function configOf(file: GgufFile): Promise<HfLlamaConfig> {
   };
   const token = (key: string) => metadata.get(`tokenizer.ggml.${key}`);
   const [bos, eos] = [token("bos_token_id"), token("eos_token_id")];
-  const scaled = tensors.has(ropeFactors)
-    ? llama3Frequencies((await file.read(ropeFactors)).data as Float32Array, { headDim, ropeTheta })
-    : undefined;
-  if (tensors.has(ropeFactors) && scaled === undefined) refuse(`${ropeFactors} is no scaling of Llama 3.1's kind`);
+  const factors = tensors.get(ropeFactors)?.shape;
+  const scaled =
+    factors !== undefined && sizeOf(factors) === headDim / 2
+      ? llama3Frequencies((await file.read(ropeFactors)).data as Float32Array, { headDim, ropeTheta })
+      : undefined;
+  if (factors !== undefined && scaled === undefined) refuse(`${ropeFactors} is no scaling of Llama 3.1's kind`);
   return {
     family: "llama",
     config: scaled === undefined ? config : { ...config, ropeScaling: scaled },

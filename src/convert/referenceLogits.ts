@@ -15,6 +15,8 @@ export interface ReferenceOptions {
   readonly tokens: readonly number[];
   /** Whether the two values of a head that turn together are neighbours; else they are half a head apart. */
   readonly paired: boolean;
+  /** Called before each layer. @throws to stop */
+  readonly onLayer?: () => void;
 }
 
 /** Rows of activations, one a token. */
@@ -30,6 +32,7 @@ export async function referenceLogits(tensors: SourceTensors, options: Reference
 
   let x: Rows = await Promise.all(tokens.map((token) => embeddingRow(matrix("model.embed_tokens"), token, D)));
   for (let layer = 0; layer < numLayers; layer++) {
+    options.onLayer?.();
     const at = (name: string) => `model.layers.${layer}.${name}`;
     const { numHeads: N, numKvHeads: K, headDim: H, mlpDim: F } = config;
     const input = await norm(x, at("input_layernorm"));

@@ -24,17 +24,17 @@ const fixedTokens = (vocabSize: number): number[] =>
 const allowedShare = { exact: 1e-4, rounded: 0.25 };
 
 /**
- * @param exact whether no value was rounded
+ * @param exact whether no value was rounded. @param onLayer called often @throws to stop
  * @throws HalfbyteError (E_VERIFY) where logits differ by more than rounding explains
  */
 export async function verifyConversion(
   source: ModelSource,
   after: SourceTensors,
-  exact: boolean,
+  { exact, onLayer = () => {} }: { readonly exact: boolean; readonly onLayer?: () => void },
 ): Promise<Verification> {
   const { config } = source.config;
   const tokens = fixedTokens(config.vocabSize);
-  const options = { config, tokens, paired: source.paired !== undefined };
+  const options = { config, tokens, paired: source.paired !== undefined, onLayer };
   const before = await referenceLogits(source.paired ?? source.tensors, options);
   const converted = await referenceLogits(after, { ...options, paired: false });
   const result = compare(before, converted, exact);

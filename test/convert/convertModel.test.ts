@@ -293,7 +293,9 @@ describe("convertModel, GGUF to Hugging Face", () => {
     const { verifyConversion } = await import("../../src/convert/verify.ts");
     const { openSource } = await import("../../src/convert/index.ts");
     const source = await openSource(await ggufOf(`${fresh()}.gguf`, llamaB));
-    await expect(verifyConversion(source, source.paired!, true)).rejects.toThrow(/logits of 12 tokens differ by/);
+    await expect(verifyConversion(source, source.paired!, { exact: true })).rejects.toThrow(
+      /logits of 12 tokens differ by/,
+    );
     await source.close();
   });
 
@@ -359,6 +361,22 @@ describe("convertModel, GGUF to Hugging Face", () => {
     expect(await file({ metadata: { "tokenizer.ggml.pre": "viking" } })).toMatch(
       /"viking" \(tokenizer.ggml.pre\), is not known/,
     );
+  });
+});
+
+describe("convertModel, stopped", () => {
+  it.each(["writing weights", "comparing logits"] as const)("leaves nothing: while %s", async (at) => {
+    const stages = new Set<string>();
+    const stopped = refusal(goldenPath(`06_models/${llamaB}`), {
+      verify: true,
+      onProgress({ stage, done, of }) {
+        expect(done).toBeLessThanOrEqual(of);
+        stages.add(stage);
+        if (stage === at) throw new Error("stopped");
+      },
+    });
+    expect(await stopped).toBe("stopped");
+    expect([...stages].at(-1)).toBe(at);
   });
 });
 
