@@ -13,8 +13,8 @@ import {
   type TextSpan,
 } from "./chatTemplate.ts";
 import { framedIds } from "./frame.ts";
+import { markTokens } from "./markTokens.ts";
 import type { Tokenizer } from "./tokenizer.ts";
-import { tokenPlaces } from "./tokenPlaces.ts";
 
 export interface ChatExample {
   readonly ids: Int32Array;
@@ -46,13 +46,7 @@ export function chatExample(
 ): ChatExample {
   const options = { now: exampleDate, ...given };
   const { text, spans } = assistantSpans(template, messages, options);
-  const { ids, starts, ends } = tokenPlaces(tokenizer, text, spans);
-  const mask = new Uint8Array(ids.length);
-  let next = 0;
-  for (let i = 0; i < ids.length; i++) {
-    while (next < spans.length && spans[next]!.end <= starts[i]!) next++;
-    if (next < spans.length && ends[i]! > spans[next]!.start) mask[i] = 1;
-  }
+  const { ids, mask } = markTokens(tokenizer, text, spans);
   const { before } = tokenizer.frame;
   if (!addBos || before.length === 0 || before.every((id, i) => ids[i] === id)) return { ids, mask };
   const framedMask = new Uint8Array(before.length + mask.length);
@@ -77,15 +71,13 @@ export function assistantSpans(
     }
     return marked;
   }
-  const opening = constantOpening(template, messages, options);
-  const closed = (upTo: number) => {
-    const rendered = renderChat(template, messages.slice(0, upTo), options);
-    return rendered.slice(0, rendered.length - opening.length);
-  };
-  const text = closed(messages.length);
+  const whole = renderChat(template, messages, options);
+  const opening = constantOpening(template, whole, messages, options);
+  const closed = (rendered: string) => rendered.slice(0, rendered.length - opening.length);
+  const text = closed(whole);
   const spans = answers.map((i) => {
     const head = renderChat(template, messages.slice(0, i), { ...options, addGenerationPrompt: true });
-    const tail = closed(i + 1);
+    const tail = i + 1 === messages.length ? text : closed(renderChat(template, messages.slice(0, i + 1), options));
     if (!tail.startsWith(head)) {
       throw fault(template, `the words that open an answer are not those that message ${i + 1} begins with`);
     }
@@ -99,8 +91,12 @@ export function assistantSpans(
  * Some templates (Llama 3's first one) open an answer behind every conversation, asked or not: the words they do it with, which
  * belong to no example. Empty for the others.
  */
-function constantOpening(template: ChatTemplate, messages: readonly ChatMessage[], options: RenderOptions): string {
-  const text = renderChat(template, messages, options);
+function constantOpening(
+  template: ChatTemplate,
+  text: string,
+  messages: readonly ChatMessage[],
+  options: RenderOptions,
+): string {
   if (text !== renderChat(template, messages, { ...options, addGenerationPrompt: true })) return "";
   let alone: string;
   try {

@@ -1,6 +1,7 @@
 /** Chat templates against golden set 16, and the trials B6, B8 and B10 of public bug reports. */
-import { copyFileSync } from "node:fs";
+import { copyFileSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import {
   assistantSpans,
@@ -284,6 +285,34 @@ describe("trials", () => {
     const idle =
       "{% for m in messages %}{{ m.content }}{% endfor %}{% if false %}{% generation %}{% endgeneration %}{% endif %}";
     expect(() => chatExample(compileChatTemplate(idle), tokenizer, turns)).toThrow("mark nothing of this conversation");
+  });
+
+  it("B8: the mask holds where the tokens' bytes are not the text's", () => {
+    const decomposed = [
+      { role: "user", content: "cafe\u0301 nai\u0308ve" },
+      { role: "assistant", content: " a\u030a b " },
+    ];
+    const source =
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+    const said = (path: string, rules: object = {}) => {
+      const file = JSON.parse(readFileSync(path, "utf8"));
+      const json = file.tokenizer ?? file;
+      const content = "<|im_end|>";
+      const known = json.added_tokens.find((token: { content: string }) => token.content === content);
+      if (known) Object.assign(known, rules);
+      else json.added_tokens.push({ id: Object.keys(json.model.vocab).length + 20, content, special: true, ...rules });
+      const config = JSON.stringify({ eos_token: content });
+      const other = loadTokenizer(
+        temporaryFolder({ "tokenizer.json": JSON.stringify(json), "tokenizer_config.json": config }),
+      );
+      const { ids, mask } = chatExample(compileChatTemplate(source), other, decomposed);
+      return other.decode(ids.filter((_, i) => mask[i] === 1));
+    };
+    // A normalizer changes the text; an end token takes the white space behind it; spaces are put before a text.
+    expect(said(goldenPath("10_tokenizer/tokenizer_qwen2style.json"))).toBe(" \u00e5 b <|im_end|>\n");
+    expect(said(goldenPath("16_chat/tokenizer.json"), { rstrip: true })).toBe(" a\u030a b <|im_end|>");
+    const pieces = fileURLToPath(new URL("tokenizers/sentencepiece-bpe.json", import.meta.url));
+    expect(said(pieces)).toMatch(/^ *a\u030a b <\|im_end\|> *\n$/);
   });
 
   it.each(["llama3", "zephyr", "strict", "chatml"])(
