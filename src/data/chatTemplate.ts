@@ -1,12 +1,13 @@
 /**
  * Hugging Face chat templates: Jinja by their own JavaScript library, in the environment that `transformers` gives a template
- * (`trim_blocks`, `lstrip_blocks`, `raise_exception`, `strftime_now`, loop controls, the `generation` tag). Messages in, text out;
+ * (`trim_blocks`, `lstrip_blocks`, `raise_exception`, `strftime_now`, loop controls, the `generation` tag; Python's own words by pythonJinja.ts). Messages in, text out;
  * ids and the mask of what the assistant says are chatExample.ts's.
  */
 import { createHash } from "node:crypto";
 import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 import { UserError } from "../base/errors.ts";
 import { dateText } from "./dateText.ts";
+import { asPython, providePython, stripEnd } from "./pythonJinja.ts";
 
 /** One turn: `{ role: "user", content: "…" }`. Templates may read other keys too (`tool_calls`, `reasoning_content`, …). */
 export interface ChatMessage {
@@ -62,7 +63,7 @@ export function compileChatTemplate(
 ): ChatTemplate {
   const { text, marksAssistant } = generationAsVariables(source);
   const program = attempt(`${origin}: the chat template can't be read`, () =>
-    parse(tokenize(text, { lstrip_blocks: true, trim_blocks: true })),
+    asPython(parse(tokenize(text, { lstrip_blocks: true, trim_blocks: true }))),
   );
   return {
     source,
@@ -75,6 +76,7 @@ export function compileChatTemplate(
     run: (variables, marked) =>
       attempt(`${origin}: the chat template can't be applied`, () => {
         const environment = new Environment();
+        providePython(environment);
         for (const [name, value] of Object.entries(constants)) environment.set(name, value);
         const { start, end } = marked ? marks : { start: "", end: "" };
         for (const [name, value] of Object.entries({ ...variables, generation_start: start, generation_end: end })) {
@@ -162,7 +164,7 @@ function renderOpen(template: ChatTemplate, messages: readonly ChatMessage[], op
   const at = text.lastIndexOf(endOfMessage);
   if (at < 0) throw refuse("the template leaves the last message out of the text");
   const head = text.slice(0, at);
-  return text[at + 1] === " " ? head : head.trimEnd();
+  return text[at + 1] === " " ? head : stripEnd(head);
 }
 
 /** What Jinja and `transformers` put in every template's reach. */

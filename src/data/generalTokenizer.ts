@@ -5,6 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { Tokenizer as LibraryTokenizer } from "@huggingface/tokenizers";
+import { UserError } from "../base/errors.ts";
 import { type AddedToken, addedTokenSplitter } from "./addedTokens.ts";
 import { exactPreTokenizer } from "./exactPreTokenizer.ts";
 import { framedIds, readFrame } from "./frame.ts";
@@ -27,6 +28,22 @@ import {
 /** @param path the file's, for messages. @throws UserError naming the part that can't be used */
 export function generalTokenizer(parsed: unknown, path: string, name: string, eosToken?: string): Tokenizer {
   const refuse = refusing(path);
+  /** The library meets what it did not expect in a file with errors of its own. */
+  const guarded =
+    <A extends readonly unknown[], R>(run: (...args: A) => R) =>
+    (...args: A): R => {
+      try {
+        return run(...args);
+      } catch (error) {
+        if (error instanceof UserError) throw error;
+        return refuse(`Hugging Face's library can't use it (${(error as Error).message})`);
+      }
+    };
+  const { encode, decode, bytesOf, ...facts } = guarded(build)(parsed, refuse, name, eosToken);
+  return { ...facts, encode: guarded(encode), decode: guarded(decode), bytesOf: guarded(bytesOf) };
+}
+
+function build(parsed: unknown, refuse: Refuse, name: string, eosToken: string | undefined): Tokenizer {
   const { file } = modelOf(parsed, refuse);
   const { added, eosId } = readAddedTokens(file, refuse, eosToken);
   const frame = readFrame(file.post_processor, added, refuse);
@@ -109,6 +126,10 @@ function refuseInexact(file: Json, refuse: Refuse): void {
   }
   if (stepsOf(file.normalizer, "normalizers").some(({ type }) => type === "Precompiled")) {
     refuse('normalizer "Precompiled" (SentencePiece\'s own tables) is not supported');
+  }
+  for (const { type, pattern } of [...stepsOf(file.normalizer, "normalizers"), ...stepsOf(file.decoder, "decoders")]) {
+    const source = isObject(pattern) ? (pattern.String ?? pattern.Regex) : undefined;
+    if (type === "Replace" && typeof source !== "string") refuse(`a Replace of the pattern ${show(pattern)}`);
   }
   for (const { type } of stepsOf(file.decoder, "decoders")) {
     if (type === "BPEDecoder" || type === "CTC") refuse(`decoder ${JSON.stringify(type)} is not supported`);

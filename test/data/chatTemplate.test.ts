@@ -119,7 +119,7 @@ describe("a chat template", () => {
     ).toBe("023");
     expect(
       render("{{ range(5, 1, -2) | list | length }}{{ bos_token }}{{ tools is none }}{{ nothing is defined }}"),
-    ).toBe("2<s>truefalse");
+    ).toBe("2<s>TrueFalse");
     expect(
       render("{{ tools | tojson }} {{ tools[0] | tojson(indent=2) }}", [], {
         tools: [{ name: "f<é>", x: [1, 2.5, null] }],
@@ -137,11 +137,35 @@ describe("a chat template", () => {
     expect(render("{{ thinking }}", [], { variables: { thinking: "on" } })).toBe("on");
   });
 
+  it.each([
+    [
+      "{{ m.content.strip('\\n') }}|{{ m.content.lstrip('\\n') }}|{{ m.content.rstrip('\\n ') }}|",
+      "  hi |  hi \n|\n  hi|",
+    ],
+    [
+      "{{ m.content.strip() }}|{{ m.content | trim }}|{{ 'xaxx'.strip('x') }}|{{ ' \u0085a\ufeff ' | trim }}|",
+      "hi|hi|a|a\ufeff|",
+    ],
+    [
+      "{{ none }} {{ true }} {{ 3 > 4 }} {{ 1.0 }} {{ nothing }}|{{ 'a' ~ 1 ~ none ~ true }}",
+      "None True False 1.0 |a1NoneTrue",
+    ],
+    ["{{ [1, 'a\"b', none, (2, 3)] }} {{ {'k': [true]} }}", "[1, 'a\"b', None, (2, 3)] {'k': [True]}"],
+    ["{{ 'aB c'.capitalize() }}{{ 'aB' | capitalize }}{{ [1] | string }}{{ m.get('x') }}", "Ab cAb[1]None"],
+    [
+      "{% set x %}{{ true }}{% endset %}{{ x }}{% if x == 'True' %}y{% endif %}{% for k in m %}{{ k }}{% endfor %}",
+      "Trueyrolecontent",
+    ],
+  ])("writes what Python's Jinja writes: %s", (source, text) => {
+    const messages = [{ role: "user", content: "\n  hi \n" }];
+    expect(render(`{%- set m = messages[0] -%}${source}`, messages)).toBe(text);
+  });
+
   it("sees no keys without a value, and an answer's reasoning by each of its names", () => {
     const answer = [{ role: "assistant", content: null, reasoning: "hm" }];
     expect(
       render("{{ 'content' in messages[0] }} {{ messages[0].reasoning_content }} {{ messages[0].thinking }}", answer),
-    ).toBe("false hm hm");
+    ).toBe("False hm hm");
   });
 
   it("that is malformed, or fails, is refused with its file and the reason", () => {

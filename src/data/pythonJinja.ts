@@ -1,0 +1,164 @@
+/**
+ * Where the JavaScript library of Jinja silently writes something else than Python's: `strip`, `lstrip` and `rstrip` ignore what they
+ * are to take away and know other white space, `capitalize` leaves the rest as it is, and None, True and lists are printed as
+ * JavaScript's. The parsed template is rewritten to call our own functions there. What the library lacks it refuses by itself.
+ */
+import { Environment, type parse } from "@huggingface/jinja";
+
+type Program = ReturnType<typeof parse>;
+
+/** A node of the parsed template, or a value of a running one: what we use of the library's classes. */
+interface Node {
+  readonly type: string;
+  readonly [key: string]: unknown;
+}
+interface Value {
+  readonly type: string;
+  readonly value: unknown;
+  toString(): string;
+}
+
+/** Under names that no template can spell. */
+const printName = "print it";
+const methods: Readonly<Record<string, (text: string, ...args: readonly string[]) => string>> = {
+  strip: (text, taken) => stripEnd(stripStart(text, taken), taken),
+  lstrip: (text, taken) => stripStart(text, taken),
+  rstrip: (text, taken) => stripEnd(text, taken),
+  capitalize: (text) => {
+    const [first = "", ...rest] = text;
+    return first.toUpperCase() + rest.join("").toLowerCase();
+  },
+};
+const methodName = (method: string) => `method ${method}`;
+
+/** The template with calls of our functions, which `providePython` puts in its reach. */
+export function asPython(program: Program): Program {
+  return rewrite(program as unknown as Node) as unknown as Program;
+}
+
+export function providePython(environment: Environment): void {
+  const provide = (name: string, run: (args: readonly Value[]) => string) => {
+    const made = environment.set(name, () => null) as unknown as { value: (args: readonly Value[]) => unknown };
+    made.value = (args) => new Environment().set("text", run(args));
+  };
+  provide(printName, ([value]) => printed(value!));
+  for (const [method, run] of Object.entries(methods)) {
+    provide(methodName(method), (args) => {
+      const wrong = args.find(({ value }) => typeof value !== "string");
+      if (wrong !== undefined) throw new Error(`${method} of or with ${printed(wrong)}, which is no text`);
+      return run(...(args.map(({ value }) => value) as [string, ...string[]]));
+    });
+  }
+}
+
+const statements = new Set([
+  ...["Program", "If", "For", "Break", "Continue", "Set", "Macro", "Comment", "CallStatement", "FilterStatement"],
+  "StringLiteral", // text between tags, too
+]);
+/** Lists of statements; an expression among them is printed. */
+const blocks = new Set(["body", "alternate", "defaultBlock"]);
+
+const isNode = (value: unknown): value is Node =>
+  typeof value === "object" && value !== null && typeof (value as { type?: unknown }).type === "string";
+
+const call = (name: string, ...args: readonly unknown[]): Node => ({
+  type: "CallExpression",
+  callee: { type: "Identifier", value: name },
+  args,
+});
+const print = (node: unknown): unknown => (isNode(node) && !statements.has(node.type) ? call(printName, node) : node);
+
+function rewrite(node: Node): Node {
+  const parts = Object.entries(node).map(([key, value]): [string, unknown] => [key, rewriteValue(key, value)]);
+  return rewriteNode({ ...Object.fromEntries(parts), type: node.type });
+}
+
+function rewriteValue(key: string, value: unknown): unknown {
+  if (Array.isArray(value)) {
+    const items = value.map((item) => rewriteValue("", item));
+    return blocks.has(key) ? items.map(print) : items;
+  }
+  if (value instanceof Map) return new Map([...value].map(([k, v]) => [rewriteValue("", k), rewriteValue("", v)]));
+  return isNode(value) ? rewrite(value) : value;
+}
+
+function rewriteNode(node: Node): Node {
+  const { callee, operator, filter } = node as { callee?: Node; operator?: { value: string }; filter?: Node };
+  if (node.type === "BinaryExpression" && operator?.value === "~") {
+    return { ...node, left: print(node.left), right: print(node.right) };
+  }
+  if (node.type === "FilterExpression" && filter?.type === "Identifier") {
+    if (filter.value === "trim") return call(methodName("strip"), print(node.operand));
+    if (filter.value === "capitalize") return call(methodName("capitalize"), print(node.operand));
+    if (filter.value === "string") return call(printName, node.operand);
+  }
+  if (node.type === "CallExpression" && callee?.type === "MemberExpression" && callee.computed === false) {
+    const method = (callee.property as Node).value as string;
+    if (Object.hasOwn(methods, method))
+      return call(methodName(method), callee.object, ...(node.args as readonly unknown[]));
+  }
+  return node;
+}
+
+/** `{{ value }}`. */
+function printed(value: Value): string {
+  return value.type === "StringValue" ? (value.value as string) : value.type === "UndefinedValue" ? "" : literal(value);
+}
+
+/** Python's repr. */
+function literal(value: Value): string {
+  const list = () => (value.value as readonly Value[]).map(literal);
+  switch (value.type) {
+    case "NullValue":
+      return "None";
+    case "BooleanValue":
+      return value.value ? "True" : "False";
+    case "StringValue":
+      return quoted(value.value as string);
+    case "ArrayValue":
+      return `[${list().join(", ")}]`;
+    case "TupleValue":
+      return list().length === 1 ? `(${list()[0]},)` : `(${list().join(", ")})`;
+    case "ObjectValue":
+      return `{${[...(value.value as ReadonlyMap<string, Value>)].map(([key, item]) => `${quoted(key)}: ${literal(item)}`).join(", ")}}`;
+    default:
+      return value.toString();
+  }
+}
+
+const escapes: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };
+
+function quoted(text: string): string {
+  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
+  const inside = text.replace(/[\\\p{Cc}\xa0\xad]/gu, (character) => {
+    return escapes[character] ?? `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  });
+  return quote + (quote === "'" ? inside.replaceAll("'", "\\'") : inside) + quote;
+}
+
+/** What Python's strip() takes for white space. */
+const white =
+  "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000";
+
+function stripStart(text: string, taken = white): string {
+  const characters = new Set(taken);
+  let length = 0;
+  for (const character of text) {
+    if (!characters.has(character)) break;
+    length += character.length;
+  }
+  return text.slice(length);
+}
+
+export function stripEnd(text: string, taken = white): string {
+  const characters = new Set(taken);
+  let end = text.length;
+  while (end > 0) {
+    const low = text.charCodeAt(end - 1);
+    const pair = end > 1 && low >= 0xdc00 && low < 0xe000 && /[\ud800-\udbff]/.test(text[end - 2]!);
+    const character = text.slice(end - (pair ? 2 : 1), end);
+    if (!characters.has(character)) break;
+    end -= character.length;
+  }
+  return text.slice(0, end);
+}
