@@ -8,7 +8,7 @@ import { Tokenizer as LibraryTokenizer } from "@huggingface/tokenizers";
 import { cacheRoot } from "../scripts/cache.mjs";
 import { sotuFolder, sotuIsInstalled } from "../scripts/dataset.mjs";
 import { parseArguments } from "../src/cli/arguments.ts";
-import { copyTokenizer, listTextFiles, loadTokenizer } from "../src/data/index.ts";
+import { copyTokenizer, listSourceFiles, loadTokenizer } from "../src/data/index.ts";
 import { runBenchmark } from "./command.ts";
 
 const help = `How fast tokenizers encode English, in MB a second of CPU time on one core:
@@ -58,7 +58,7 @@ async function main(args: readonly string[]): Promise<void> {
 /** Documents of at least `bytes` in all. */
 function english(bytes: number): string[] {
   const sources = sotuIsInstalled(cacheRoot())
-    ? listTextFiles(sotuFolder(cacheRoot()), "dataset_path").map(({ path }) => path)
+    ? listSourceFiles(sotuFolder(cacheRoot())).map(({ path }) => path)
     : ["training.md", "architecture.md", "data.md", "quantize.md"].map((name) => join(root, "docs", name));
   const texts: string[] = [];
   for (let i = 0, sum = 0; sum < bytes; i++) {

@@ -14,6 +14,7 @@ export {
   vjp,
   whileLoop,
 } from "./autodiff/index.ts";
+export type { CacheLimit } from "./base/cacheLimit.ts";
 export { HalfbyteError, PjrtError, ShapeError, UserError } from "./base/errors.ts";
 export {
   type WeightFormat,
@@ -159,7 +160,6 @@ export {
   type GgufValue,
   openGguf,
 } from "./gguf/index.ts";
-export type { CacheLimit } from "./jit/cacheLimit.ts";
 export {
   type Argument,
   type Compiled,

@@ -1,28 +1,23 @@
 /** A vocabulary learned from text, remembered in the cache by the text's content. */
 import { createHash } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { readTextParts, saveTokenizer, type TextFile, trainBpe } from "../data/index.ts";
+import { saveTokenizer, type TrainingTexts, trainBpe } from "../data/index.ts";
 import { cacheFolder } from "../pjrt/index.ts";
 
 /** Another version of what makes the vocabulary gives another cache entry. */
 const recipe = "byte-level BPE, 1";
 
-/** The folder of a tokenizer of `vocabSize` tokens learned from the files. */
+/** The folder of a tokenizer of `vocabSize` tokens learned from the text. */
 export async function cachedTokenizer(
-  files: readonly TextFile[],
+  text: TrainingTexts,
   vocabSize: number,
   onProgress: (done: { readonly tokens: number; readonly of: number }) => void,
 ): Promise<{ readonly folder: string; readonly wasCached: boolean }> {
-  const hash = createHash("sha256").update(`${recipe}\n${vocabSize}\n`);
-  for (const { path, bytes } of files) hash.update(`${bytes}\n`).update(readFileSync(path));
+  const hash = createHash("sha256").update(`${recipe}\n${vocabSize}\n${await text.hash()}`);
   const folder = join(cacheFolder(), "tokenizers", hash.digest("hex").slice(0, 16));
   // The configuration is written last.
   if (existsSync(join(folder, "tokenizer_config.json"))) return { folder, wasCached: true };
-  saveTokenizer(await trainBpe(texts(files), vocabSize, { onProgress }), folder);
+  saveTokenizer(await trainBpe(text.texts(), vocabSize, { onProgress }), folder);
   return { folder, wasCached: false };
-}
-
-async function* texts(files: readonly TextFile[]): AsyncGenerator<string> {
-  for await (const { text } of readTextParts(files)) yield text;
 }

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { megabytes } from "../base/byteSize.ts";
 import { refuseMistakes, UserError } from "../base/errors.ts";
 import { type Config, type PartialSettings, precisionPlan, readSettings, resolve } from "../config/index.ts";
-import { type Dataset, splitFiles } from "../data/index.ts";
+import { type Dataset, trainingTexts } from "../data/index.ts";
 import {
   compareRuns,
   evalLine,
@@ -101,6 +101,7 @@ Example: halfbyte demo
       data = outcome.data;
     }
     stop.close();
+    data?.close?.();
 
     const seconds = (performance.now() - begin) / 1000;
     say(resultText(finished, seconds));
@@ -171,16 +172,15 @@ async function demoTokenizer(
   say: (text: string) => void,
   progress: ProgressLine,
 ): Promise<string | undefined> {
-  if (data.datasetType !== "text" || settings.tokenizer_path !== undefined) return undefined;
-  const { train, validation } = splitFiles(data);
-  const bytes = train.reduce((sum, file) => sum + file.bytes, 0);
+  if (data.datasetType === "synthetic" || settings.tokenizer_path !== undefined) return undefined;
+  const text = await trainingTexts(data);
   const begin = performance.now();
-  const { folder, wasCached } = await cachedTokenizer(train, model.vocabSize, ({ tokens, of }) =>
+  const { folder, wasCached } = await cachedTokenizer(text, model.vocabSize, ({ tokens, of }) =>
     progress.show(`learning a vocabulary: ${tokens} of ${of} tokens`),
   );
   progress.clear();
   const how = wasCached ? "from the cache" : `learned in ${formatDuration((performance.now() - begin) / 1000)}`;
-  say(`text: ${train.length} documents to train on (${megabytes(bytes)}), ${validation.length} held out`);
+  say(`text: ${text.documents} documents to train on (${megabytes(text.bytes)}), ${text.heldOut} held out`);
   say(`vocabulary: ${model.vocabSize} tokens of the training text, ${how}`);
   return folder;
 }

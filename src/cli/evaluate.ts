@@ -71,7 +71,7 @@ async function evaluate(path: string, own: Readonly<Record<string, unknown>>): P
       { draft: true },
     );
     const tokenizer = loadTokenizer(config.data.tokenizerPath);
-    const { batches, size } = await openEvaluation(config.data, { tokenizer, vocabSize: model.vocabSize });
+    const { batches, size, close } = await openEvaluation(config.data, { tokenizer, vocabSize: model.vocabSize });
     const { evalSteps } = config.run;
     const params = withVocabularyRows(await readParameters(source), llamaConfig(config));
     configureDefaultClient({ nativeKernels: config.compute.nativeKernels });
@@ -84,6 +84,7 @@ async function evaluate(path: string, own: Readonly<Record<string, unknown>>): P
     } finally {
       disposeTree(state);
       evaluator.dispose();
+      close();
     }
   } finally {
     await source.close();

@@ -3,21 +3,13 @@ import { accessSync, constants, mkdirSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
 import { reasonOf } from "../checkpoint/index.ts";
 import { parseValue } from "../config/index.ts";
-import {
-  loadTokenizer,
-  readTextParts,
-  saveTokenizer,
-  smallestVocab,
-  splitFiles,
-  type TextFile,
-  trainBpe,
-} from "../data/index.ts";
+import { loadTokenizer, saveTokenizer, smallestVocab, trainBpe, trainingTexts } from "../data/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { progressLine } from "./progressLine.ts";
 import { required } from "./tokenizerInput.ts";
 
-const keys = ["dataset_path", "validation_fraction", "vocab_size", "output"];
+const keys = ["dataset_path", "train_data_columns", "validation_fraction", "vocab_size", "output"];
 
 export const command: Command = {
   help: `Usage: halfbyte tokenizer train dataset_path=PATH output=FOLDER [key=value …] [--json]
@@ -25,7 +17,8 @@ export const command: Command = {
 Learns a byte-level BPE vocabulary and writes FOLDER/tokenizer.json, which Hugging Face's tools read too.
 Tokenizers of other models need no training: tokenizer_path of \`halfbyte train\` reads them as they are.
 
-  dataset_path          a text file, a folder (its .txt and .md files), or a pattern such as 'books/**/*.txt'
+  dataset_path          what \`halfbyte train\` reads as text: a file, a folder or a pattern such as 'books/**/*.txt'
+  train_data_columns    the name of the text in records of .jsonl and .parquet (default text)
   output                the folder to write
   vocab_size            number of tokens, with 256 bytes and the end of a document (default 4096)
   validation_fraction   leave out the documents that training with this fraction holds out (default 0)
@@ -42,6 +35,7 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
       const text = settings[key];
       return text === undefined ? fallback : (parseValue(key, text, kind) as number);
     };
+    const trainDataColumns = settings.train_data_columns;
     const vocabSize = number("vocab_size", 4096, "integer");
     if (vocabSize < smallestVocab) {
       throw new UserError("E_VOCAB_SIZE", `vocab_size=${vocabSize}: must be ${smallestVocab} or more`);
@@ -51,11 +45,12 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
       throw new UserError("E_VALUE", `validation_fraction=${validationFraction}: must be from 0 to below 1`);
     }
 
-    const { train } = splitFiles({ datasetPath, evalDatasetPath: "", validationFraction });
+    const source = { datasetType: "text" as const, datasetPath, evalDatasetPath: "", validationFraction };
+    const text = await trainingTexts(trainDataColumns === undefined ? source : { ...source, trainDataColumns });
     makeOutput(output);
     const start = performance.now();
     const progress = progressLine();
-    const model = await trainBpe(texts(train), vocabSize, {
+    const model = await trainBpe(text.texts(), vocabSize, {
       onProgress: ({ tokens, of }) => progress.show(`token ${tokens} of ${of}`),
     });
     progress.clear();
@@ -64,14 +59,14 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
     const tokenizer = loadTokenizer(output);
     let bytes = 0;
     let tokens = 0;
-    for await (const text of texts(train)) {
-      bytes += Buffer.byteLength(text);
-      tokens += tokenizer.encode(text).length;
+    for await (const piece of text.texts()) {
+      bytes += Buffer.byteLength(piece);
+      tokens += tokenizer.encode(piece).length;
     }
     const result = {
       output,
       vocabSize: tokenizer.vocabSize,
-      documents: train.length,
+      documents: text.documents,
       bytes,
       tokens,
       bytesPerToken: bytes / tokens,
@@ -81,7 +76,7 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
     if (flags.has("json")) process.stdout.write(`${JSON.stringify(result)}\n`);
     else {
       process.stdout.write(
-        `${output}: ${result.vocabSize} tokens from ${train.length} documents (${(bytes / 1e6).toFixed(1)} MB) in ${result.seconds.toFixed(1)} s\n` +
+        `${output}: ${result.vocabSize} tokens from ${text.documents} documents (${(bytes / 1e6).toFixed(1)} MB) in ${result.seconds.toFixed(1)} s\n` +
           `the text is ${tokens} tokens, ${result.bytesPerToken.toFixed(2)} bytes each\n`,
       );
       if (result.vocabSize < vocabSize) {
@@ -91,10 +86,6 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
     return 0;
   },
 };
-
-async function* texts(files: readonly TextFile[]): AsyncGenerator<string> {
-  for await (const { text } of readTextParts(files)) yield text;
-}
 
 /** Makes the folder before an hour of work is done for it. */
 function makeOutput(output: string): void {

@@ -20,13 +20,13 @@ import { precisionName, prepareRun, writeRunFolder } from "./trainingRun.ts";
 export const command: Command = {
   help: `Usage: halfbyte train [PRESET] [key=value …] [--json]
 
-Trains a Llama from scratch on plain text, or on synthetic data, and saves it in base_output_directory/run_name. The same
+Trains a Llama from scratch on text, prompts or chats, or on synthetic data, and saves it in base_output_directory/run_name. The same
 run_name goes on from its newest whole checkpoint. SIGINT (Ctrl-C) or SIGTERM finishes the step, saves and exits 130 or
 143; the same once more leaves at once.
 
   PRESET                  ${sourceHelp}
   config=FILE             a .json file of settings over PRESET, such as the config.json of a run
-  dataset_path            training text: a file, a folder (its .txt and .md files) or a pattern
+  dataset_path            training data: a file, a folder or a pattern (.txt, .jsonl, .parquet, …), or several: 'a,0.7;b,0.3'
   validation_fraction     share of it to hold out, by whole documents
   dataset_type=synthetic  no text needed: a rule that can be learnt
   tokenizer_path          byte (default), or a Hugging Face tokenizer.json (or its folder), such as
@@ -70,7 +70,10 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
       ...(resume && { resume }),
       ...(parameters && { parameters }),
       ...(fullState && { fullState }),
-    }).finally(() => stop.close());
+    }).finally(() => {
+      stop.close();
+      data.close?.();
+    });
 
     if (stoppedBy !== undefined) {
       const next = saved ? `the same command resumes from ${saved.path}` : "nothing was saved";

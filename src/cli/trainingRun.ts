@@ -56,7 +56,7 @@ export interface PreparedRun {
  * @throws UserError
  */
 export async function prepareRun(given: Config, say: (text: string) => void, opened?: Dataset): Promise<PreparedRun> {
-  const isText = given.data.datasetType === "text";
+  const isText = given.data.datasetType !== "synthetic";
   const tokenizer = opened?.tokenizer ?? (isText ? loadTokenizer(given.data.tokenizerPath) : undefined);
   const sized = tokenizer ? withTokenizerVocab(given, tokenizer.vocabSize) : given;
   const named = withRunName(sized);
@@ -68,7 +68,7 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
   const config = newest === undefined ? named : continued(named, folder, newest, say);
   const plan = planOf(config);
   refuseMistakes(machineMistakes(config, plan), "things are wrong");
-  const data = opened ?? (await openData(config, tokenizer));
+  const data = opened ?? (await openData(config, tokenizer, say));
   refuseTooLargeBatch(plan, data);
   const { evalSteps = 0 } = plan;
   if (data.validation && evalSteps > data.validation.batches) {
@@ -181,7 +181,11 @@ function withRunName(config: Config, now = new Date()): Config {
   return withSettings(config, { run_name: free ?? `${recipe}-${time}-${process.hrtime.bigint()}` });
 }
 
-async function openData({ model, data, run, optimizer }: Config, tokenizer: Tokenizer | undefined): Promise<Dataset> {
+async function openData(
+  { model, data, run, optimizer }: Config,
+  tokenizer: Tokenizer | undefined,
+  say: (text: string) => void,
+): Promise<Dataset> {
   const progress = progressLine();
   try {
     return await openDataset(data, {
@@ -189,7 +193,14 @@ async function openData({ model, data, run, optimizer }: Config, tokenizer: Toke
       shuffleSeed: run.dataShuffleSeed,
       microBatches: optimizer.gradientAccumulationSteps,
       ...(tokenizer && { tokenizer }),
-      onProgress: ({ bytes, of }) => progress.show(`reading text: ${Math.round((100 * bytes) / of)} %`),
+      say(text) {
+        progress.clear();
+        say(text);
+      },
+      onProgress: ({ doing, bytes, of }) =>
+        progress.show(
+          `${doing === "hashing" ? "looking for tokens" : "tokenising"}: ${Math.round((100 * bytes) / of)} %`,
+        ),
     });
   } finally {
     progress.clear();
@@ -207,6 +218,6 @@ export function writeRunFolder({ folder, config }: PreparedRun): void {
     const unfinished = `${folder.config}.tmp`;
     writeFileSync(unfinished, `${JSON.stringify(config.keys, null, 2)}\n`);
     renameSync(unfinished, folder.config);
-    if (config.data.datasetType === "text") copyTokenizer(config.data.tokenizerPath, folder.tokenizer);
+    if (config.data.datasetType !== "synthetic") copyTokenizer(config.data.tokenizerPath, folder.tokenizer);
   });
 }

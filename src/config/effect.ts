@@ -39,10 +39,10 @@ export const effectRules: readonly EffectRule[] = [
   {
     keys: ["dataset_path", "eval_dataset_path", "validation_fraction", "tokenizer_path"],
     reads: ["dataset_type"],
-    only: "with dataset_type=text",
+    only: "with data from files",
     without: ({ dataset_type }) =>
       dataset_type === "synthetic"
-        ? "dataset_type=synthetic reads no text and has validation of its own; dataset_type=text reads it"
+        ? "dataset_type=synthetic reads no files and has validation of its own; dataset_type=text reads them"
         : undefined,
   },
   {
@@ -67,6 +67,22 @@ export const effectRules: readonly EffectRule[] = [
       const strategy = packingStrategy(settings);
       return strategy === "best_fit" ? undefined : `packing=${strategy} ${strategyNotes[strategy]}`;
     },
+  },
+  {
+    keys: ["train_data_columns", "dataset_bad_records", "tokenize_workers"],
+    reads: ["dataset_type"],
+    only: "with dataset_type=text, completion or chat",
+    without: ({ dataset_type }) =>
+      /^(tokens|megatron|synthetic)$/.test(dataset_type)
+        ? `dataset_type=${dataset_type} has no records and nothing to tokenise`
+        : undefined,
+  },
+  {
+    keys: ["dataset_token_dtype"],
+    reads: ["dataset_type"],
+    only: "with dataset_type=tokens",
+    without: ({ dataset_type }) =>
+      dataset_type === "tokens" ? undefined : `dataset_type=${dataset_type} needs no word of how ids are stored`,
   },
   {
     keys: ["validation_fraction"],

@@ -56,7 +56,7 @@ export const resumable: readonly ResumableKeys[] = [
     allows: (before, now) => sequencesOf(before) === sequencesOf(now),
   },
   {
-    keys: ["remat_policy", "scan_layers", "packed_residuals", "attention"],
+    keys: ["tokenize_workers", "remat_policy", "scan_layers", "packed_residuals", "attention"],
     why: "how the same numbers are computed, and in how much memory",
     rounds: true,
   },

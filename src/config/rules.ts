@@ -59,7 +59,7 @@ export const rules: readonly Rule[] = [
   {
     reads: ["dataset_type", "vocab_size"],
     mistake: ({ dataset_type, vocab_size }) =>
-      dataset_type === "text" || vocab_size >= 4
+      dataset_type !== "synthetic" || vocab_size >= 4
         ? undefined
         : `vocab_size=${vocab_size} is too small for dataset_type=synthetic: every token has four different successors, so set 4 or more`,
   },
@@ -67,8 +67,8 @@ export const rules: readonly Rule[] = [
     reads: ["dataset_type", "dataset_path"],
     runOnly: true,
     mistake: ({ dataset_type, dataset_path }) =>
-      dataset_type === "text" && dataset_path === ""
-        ? "dataset_path is missing: set it to a text file, a folder or a pattern, or set dataset_type=synthetic"
+      dataset_type !== "synthetic" && dataset_path === ""
+        ? "dataset_path is missing: set it to a file, a folder or a pattern, or set dataset_type=synthetic"
         : undefined,
   },
   {

@@ -4,9 +4,10 @@
  */
 import { invariant } from "../base/errors.ts";
 import { type HostArray, hostArray } from "../core/hostArray.ts";
-import type { PackingReport } from "./packingReport.ts";
+import { sequenceOrder } from "./mixture.ts";
+import { addReports, type PackingReport } from "./packingReport.ts";
 import type { Packing } from "./packingSettings.ts";
-import { permutation } from "./permutation.ts";
+import { onlyProcess, type ProcessPart, rowsOfProcess } from "./processPart.ts";
 import { sequencesOf } from "./sequences.ts";
 import type { TokenStream } from "./tokenStream.ts";
 
@@ -32,6 +33,7 @@ export interface ValidationBatch extends Batch {
 
 /** The batches of training, by step, without end. */
 export interface TrainingBatches {
+  /** Sequences of all sources together. */
   readonly windows: number;
   /** The batch of training step `step` (from 1). */
   batchAt(step: number): Batch;
@@ -39,6 +41,8 @@ export interface TrainingBatches {
   readonly packing?: PackingReport;
   /** Epochs begun when step `step` is done, as a fraction: 1 after every window was seen once. */
   epochAt(step: number): number;
+  /** The same of each source; absent where there is one. */
+  epochsAt?(step: number): readonly { readonly source: string; readonly epochs: number }[];
 }
 
 /** The batches of one pass over the validation text. */
@@ -47,6 +51,8 @@ export interface ValidationBatches {
   readonly batches: number;
   /** Batch `index` (from 0). Windows come in their order, each once; the last batch is filled up with padding. */
   batchAt(index: number): ValidationBatch;
+  /** The source that batch `index` is all of; absent where there is one. */
+  sourceAt?(index: number): string;
 }
 
 /** How packed tokens are cut into batches. */
@@ -81,24 +87,46 @@ export interface Sequences {
 
 /** Training batches over the sequences of a stream; of one that is cut, fewer than T tokens at its end are left out. */
 export function trainingBatches(stream: TokenStream, cut: BatchShape, seed: number): TrainingBatches {
-  const shape = stepShape(cut);
-  const { batchSize } = shape;
-  const windows = sequencesOf(stream, shape, "full");
-  invariant(windows.count > 0, "training batches of a stream without a sequence");
-  let cached = { epoch: -1, windowAt: (position: number) => position };
-  const windowAt = (position: number): number => {
-    const epoch = Math.floor(position / windows.count);
-    if (cached.epoch !== epoch) cached = { epoch, windowAt: permutation(windows.count, seed, epoch) };
-    return cached.windowAt(position % windows.count);
-  };
+  return mixedBatches([{ name: "", sequences: sequencesOf(stream, cut, "full") }], cut, { seed });
+}
+
+/** What training reads, with its share where there are others. */
+export interface TrainingSource {
+  readonly name: string;
+  readonly sequences: Sequences & { readonly report?: PackingReport };
+  readonly weight?: number;
+}
+
+/** Training batches over one source or several, of which all have a weight or none. A process reads its own rows. */
+export function mixedBatches(
+  sources: readonly TrainingSource[],
+  cut: BatchShape,
+  { seed, part = onlyProcess }: { readonly seed: number; readonly part?: ProcessPart },
+): TrainingBatches {
+  const { batchSize: all } = stepShape(cut);
+  const rows = rowsOfProcess(cut, part);
+  const shape = { batchSize: rows.length, windowLength: cut.windowLength };
+  const counts = sources.map(({ sequences }) => sequences.count);
+  const weights = sources.flatMap(({ weight }) => weight ?? []);
+  const order = sequenceOrder(counts, weights.length > 0 ? weights : undefined, seed);
+  const windows = counts.reduce((sum, count) => sum + count, 0);
+  const masked = sources.some(({ sequences }) => sequences.masked);
+  const segmented = sources.some(({ sequences }) => sequences.segmented);
+  const reports = sources.flatMap(({ sequences }) => sequences.report ?? []);
   return {
-    windows: windows.count,
-    ...(windows.report && { packing: windows.report }),
-    epochAt: (step) => (step * batchSize) / windows.count,
+    windows,
+    ...(reports.length > 0 && { packing: addReports(reports) }),
+    epochAt: (step) => (step * all) / windows,
+    ...(sources.length > 1 && {
+      epochsAt: (step: number) => order.epochsAt(step * all).map((epochs, i) => ({ source: sources[i]!.name, epochs })),
+    }),
     batchAt(step) {
       invariant(Number.isInteger(step) && step >= 1, `training steps count from 1; got ${step}`);
-      const batch = emptyBatch(shape, windows.masked, windows.segmented);
-      for (let row = 0; row < batchSize; row++) windows.write(windowAt((step - 1) * batchSize + row), batch, row);
+      const batch = emptyBatch(shape, masked, segmented);
+      for (const [row, position] of rows.entries()) {
+        const { source, index } = order.placeAt((step - 1) * all + position);
+        sources[source]!.sequences.write(index, batch, row);
+      }
       return finishBatch(batch, shape);
     },
   };
@@ -129,6 +157,33 @@ export function validationBatches(
       }
       return { ...batch, mask: batch.mask!, targetBytes };
     },
+  };
+}
+
+/** One validation over several sources, of which each has batches of its own. Any beginning of it has some of each. */
+export function joinedValidation(
+  parts: readonly { readonly name: string; readonly batches: ValidationBatches }[],
+): ValidationBatches {
+  const [only] = parts;
+  if (parts.length === 1) return only!.batches;
+  const order = parts
+    .flatMap(({ name, batches }) =>
+      Array.from({ length: batches.batches }, (_, index) => ({
+        name,
+        batches,
+        index,
+        at: (index + 0.5) / batches.batches,
+      })),
+    )
+    .sort((a, b) => a.at - b.at);
+  return {
+    windows: parts.reduce((sum, { batches }) => sum + batches.windows, 0),
+    batches: order.length,
+    batchAt(index) {
+      const { batches, index: own } = order[index]!;
+      return batches.batchAt(own);
+    },
+    sourceAt: (index) => order[index]!.name,
   };
 }
 

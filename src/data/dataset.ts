@@ -1,31 +1,52 @@
-/** From the data settings to batches: find the files, split them, tokenise, pack. */
+/** From the data settings to batches: find the files, tokenise them or find their tokens, split, cut into sequences. */
 import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
-import { type TrainingBatches, trainingBatches, type ValidationBatches, validationBatches } from "./batches.ts";
-import { holdOutTail, type PackedTokens, requireTokens, tokenPacker } from "./packing.ts";
-import { type PackingSettings, packingOf } from "./packingSettings.ts";
-import { readTextParts } from "./readText.ts";
-import { splitDocuments } from "./split.ts";
+import {
+  joinedValidation,
+  mixedBatches,
+  type TrainingBatches,
+  type ValidationBatches,
+  validationBatches,
+} from "./batches.ts";
+import { requireTokens } from "./packing.ts";
+import { type PackingSettings, packingOf, strategyOf } from "./packingSettings.ts";
+import { onlyProcess, type ProcessPart } from "./processPart.ts";
+import { sequencesOf } from "./sequences.ts";
+import type { DataKind } from "./sourceFiles.ts";
+import { type OpenSource, openSources } from "./sources.ts";
 import { syntheticBatches } from "./synthetic.ts";
-import { listTextFiles, refuseSharedFiles, type TextFile } from "./textFiles.ts";
 import { type Tokenizer, textBytes } from "./tokenizer.ts";
 import { loadTokenizer } from "./tokenizerFiles.ts";
-import { memoryStream, type TokenStream } from "./tokenStream.ts";
+import type { TokenStream } from "./tokenStream.ts";
 
 /** The data group of a resolved configuration. */
 export interface DatasetSettings extends PackingSettings {
-  readonly datasetType: "text" | "synthetic";
-  /** File, folder or pattern. */
+  readonly datasetType: DataKind | "synthetic";
+  /** File, folder or pattern; several of them with weights. */
   readonly datasetPath: string;
   /** Validation text, or "". */
   readonly evalDatasetPath: string;
   /** Share of the training text held out for validation; 0 for none. */
   readonly validationFraction: number;
+  /** Names of what records have their document in, separated by commas; empty for the usual ones. */
+  readonly trainDataColumns?: string;
+  readonly datasetBadRecords?: "stop" | "skip";
+  /** How a plain .bin stores ids. */
+  readonly datasetTokenDtype?: "auto" | "uint16" | "uint32";
+  /** Threads that tokenise; -1 for as many as are worth it. */
+  readonly tokenizeWorkers?: number;
   readonly tokenizerPath: string;
   /** T. */
   readonly maxTargetLength: number;
   /** B. */
   readonly perDeviceBatchSize: number;
+}
+
+export interface DataProgress {
+  /** Files are hashed first, where that is not remembered, to find their tokens; where there are none, they are tokenised. */
+  readonly doing: "hashing" | "tokenising";
+  readonly bytes: number;
+  readonly of: number;
 }
 
 export interface OpenDatasetOptions {
@@ -34,9 +55,13 @@ export interface OpenDatasetOptions {
   readonly shuffleSeed: number;
   /** Micro-batches of a training step; default 1. */
   readonly microBatches?: number;
-  /** Instead of the one at `tokenizerPath`. */
+  /** The process that reads, of several; default: the only one. */
+  readonly part?: ProcessPart;
+  /** Instead of the one at `tokenizerPath`, and the same. */
   readonly tokenizer?: Tokenizer;
-  readonly onProgress?: (done: { readonly bytes: number; readonly of: number }) => void;
+  readonly onProgress?: (done: DataProgress) => void;
+  /** Told in sentences of what a user may want to know. */
+  readonly say?: (text: string) => void;
 }
 
 export interface SplitSize {
@@ -44,19 +69,36 @@ export interface SplitSize {
   readonly tokens: number;
 }
 
+/** What was read of a source. */
+export interface SourceSize {
+  readonly source: string;
+  readonly train: SplitSize;
+  readonly validation?: SplitSize;
+}
+
 export interface Dataset {
   readonly train: TrainingBatches;
   readonly validation?: ValidationBatches;
   /** Absent where the data are no text. */
   readonly tokenizer?: Tokenizer;
-  /** SHA-256 (hex) of the training tokens, which a resumed run must find again; absent for synthetic data. */
+  /** SHA-256 (hex) of what training reads, which a resumed run must find again; absent for synthetic data. */
   readonly trainHash?: string;
   /** What was read; absent for synthetic data. */
-  readonly size?: { readonly train: SplitSize; readonly validation?: SplitSize; readonly bytes: number };
+  readonly size?: {
+    readonly train: SplitSize;
+    readonly validation?: SplitSize;
+    readonly bytes: number;
+    /** Absent where there is one. */
+    readonly sources?: readonly SourceSize[];
+    /** Records that were left out; absent for none. */
+    readonly badRecords?: number;
+  };
+  /** Closes its files; absent where it has none. */
+  close?(): void;
 }
 
 /**
- * Opens the data set, all tokens in memory.
+ * Opens the data set: its tokens lie in files that are read as they are needed.
  * @throws UserError for missing or unreadable files, a tokenizer that does not fit the model, and splits too small for
  * a window; all before anything is compiled.
  */
@@ -68,49 +110,45 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
 
   const tokenizer = options.tokenizer ?? loadTokenizer(settings.tokenizerPath);
   requireVocab(tokenizer, options.vocabSize);
-  const files = splitFiles(settings);
-  const bytes = [...files.train, ...files.validation].reduce((sum, file) => sum + file.bytes, 0);
-  let done = 0;
-  const pack = (list: readonly TextFile[]) =>
-    tokenise(list, tokenizer, (read) => {
-      done += read;
-      options.onProgress?.({ bytes: done, of: bytes });
-    });
-  let train = await pack(files.train);
-  let validation = files.validation.length > 0 ? await pack(files.validation) : undefined;
-  const fraction = settings.evalDatasetPath === "" ? settings.validationFraction : 0;
-  if (fraction > 0 && validation === undefined && train.tokens.length > 0) {
-    ({ train, validation } = holdOutTail(train, fraction, tokenizer));
+  const sources = await openSources(settings, tokenizer, options);
+  try {
+    requireEnough(sources, settings);
+    const training = sources.flatMap(({ train, ...source }) => (train ? { ...source, train } : []));
+    const heldOut = sources.flatMap(({ name, validation }) => (validation ? { name, validation } : []));
+    const bytesOfToken = textBytes(tokenizer);
+    const { shuffleSeed: seed, part = onlyProcess } = options;
+    const batches = training.map(({ name, train, weight }) => ({
+      ...{ name, sequences: sequencesOf(train, shape, "full") },
+      ...(weight !== undefined && { weight }),
+    }));
+    const evaluations = heldOut.map(({ name, validation }) => ({
+      name,
+      batches: validationBatches(validation, shape, bytesOfToken),
+    }));
+    return {
+      train: mixedBatches(batches, shape, { seed, part }),
+      ...(evaluations.length > 0 && { validation: joinedValidation(evaluations) }),
+      tokenizer,
+      trainHash: createHash("sha256")
+        .update(JSON.stringify(training.map(({ hash, weight }) => [hash, weight])))
+        .digest("hex"),
+      size: sizeOfAll(sources),
+      close() {
+        for (const { close } of sources) close();
+      },
+    };
+  } catch (error) {
+    for (const { close } of sources) close();
+    throw error;
   }
-  const [training, heldOut] = [memoryStream(train), validation && memoryStream(validation)];
-
-  const { maxTargetLength } = settings;
-  const needed = packing.strategy === "concat" ? maxTargetLength + 1 : 2;
-  const shorter =
-    packing.strategy !== "concat"
-      ? "one to start from and one to predict. Add text"
-      : `a window of max_target_length=${maxTargetLength} takes ${maxTargetLength + 1}. Add text, or set max_target_length to ${Math.max(1, train.tokens.length - 1)} or less`;
-  requireTokens("training", training, needed, shorter);
-  const more =
-    fraction > 0
-      ? `one to start from and one to predict. Raise validation_fraction=${fraction}, or add text`
-      : "one to start from and one to predict. Add text to eval_dataset_path";
-  // An end token alone is no text.
-  if (heldOut !== undefined) requireTokens("validation", heldOut, 2, more);
-
-  return {
-    train: trainingBatches(training, shape, options.shuffleSeed),
-    ...(heldOut && { validation: validationBatches(heldOut, shape, textBytes(tokenizer)) }),
-    tokenizer,
-    trainHash: createHash("sha256").update(train.tokens).digest("hex"),
-    size: { train: sizeOf(training), ...(heldOut && { validation: sizeOf(heldOut) }), bytes },
-  };
 }
 
 /** Text to evaluate a model on, every token of it, without any to train on. */
 export interface EvaluationText {
   readonly batches: ValidationBatches;
   readonly size: SplitSize & { readonly bytes: number };
+  /** Closes its files. */
+  close(): void;
 }
 
 /** @throws UserError for missing or unreadable files, a tokenizer that does not fit the model, and too little text */
@@ -118,43 +156,52 @@ export async function openEvaluation(
   settings: Pick<DatasetSettings, "evalDatasetPath" | "maxTargetLength" | "perDeviceBatchSize">,
   { tokenizer, vocabSize }: { readonly tokenizer: Tokenizer; readonly vocabSize: number },
 ): Promise<EvaluationText> {
-  const { evalDatasetPath, maxTargetLength: windowLength, perDeviceBatchSize: batchSize } = settings;
+  const { maxTargetLength: windowLength, perDeviceBatchSize: batchSize } = settings;
   requireVocab(tokenizer, vocabSize);
-  const files = listTextFiles(evalDatasetPath, "eval_dataset_path");
-  const stream = memoryStream(await tokenise(files, tokenizer, () => {}));
-  requireTokens("validation", stream, 2, "one to start from and one to predict. Add text to eval_dataset_path");
-  return {
-    batches: validationBatches(stream, { batchSize, windowLength }, textBytes(tokenizer)),
-    size: { ...sizeOf(stream), bytes: files.reduce((sum, file) => sum + file.bytes, 0) },
+  const whole: DatasetSettings = {
+    ...settings,
+    ...{ datasetType: "text", datasetPath: "", validationFraction: 0 },
+    // Threads would load the tokenizer anew, which may be part of something else.
+    ...{ tokenizerPath: tokenizer.name, tokenizeWorkers: 0 },
   };
-}
-
-/** The files of both splits; validation is empty where nothing is asked for, or a single document is to be cut. */
-export function splitFiles(settings: Pick<DatasetSettings, "datasetPath" | "evalDatasetPath" | "validationFraction">): {
-  readonly train: readonly TextFile[];
-  readonly validation: readonly TextFile[];
-} {
-  const files = listTextFiles(settings.datasetPath);
-  if (settings.evalDatasetPath === "") return splitDocuments(files, settings.validationFraction);
-  const validation = listTextFiles(settings.evalDatasetPath, "eval_dataset_path");
-  refuseSharedFiles(files, validation);
-  return { train: files, validation };
-}
-
-async function tokenise(
-  files: readonly TextFile[],
-  tokenizer: Tokenizer,
-  onRead: (bytes: number) => void,
-): Promise<PackedTokens> {
-  const packer = tokenPacker(tokenizer);
-  let continues = false;
-  for await (const part of readTextParts(files)) {
-    if (part.text !== "") packer.push(tokenizer.encode(part.text, { continues }));
-    if (part.last) packer.endDocument();
-    continues = !part.last;
-    onRead(Buffer.byteLength(part.text));
+  const sources = await openSources(whole, tokenizer, { vocabSize, shuffleSeed: 0 });
+  const close = () => {
+    for (const source of sources) source.close();
+  };
+  try {
+    requireEnough(sources, whole);
+    const parts = sources.flatMap(({ name, validation }) =>
+      validation
+        ? { name, batches: validationBatches(validation, { batchSize, windowLength }, textBytes(tokenizer)) }
+        : [],
+    );
+    const { validation, bytes } = sizeOfAll(sources);
+    return { batches: joinedValidation(parts), size: { ...validation!, bytes }, close };
+  } catch (error) {
+    close();
+    throw error;
   }
-  return packer.finish();
+}
+
+/** @throws UserError where a split is too small, with what it has and what it needs */
+function requireEnough(sources: readonly OpenSource[], settings: DatasetSettings): void {
+  const { maxTargetLength, validationFraction, evalDatasetPath } = settings;
+  const several = sources.filter(({ train }) => train).length > 1;
+  for (const { name, train, validation } of sources) {
+    const of = several ? ` of ${name}` : "";
+    if (train && strategyOf(settings) !== "concat") {
+      requireTokens(`training split${of}`, train, 2, "one to start from and one to predict. Add text");
+    } else if (train) {
+      const shorter = `a window of max_target_length=${maxTargetLength} takes ${maxTargetLength + 1}. Add text, or set max_target_length to ${Math.max(1, train.length - 1)} or less`;
+      requireTokens(`training split${of}`, train, maxTargetLength + 1, shorter);
+    }
+    const more =
+      evalDatasetPath === ""
+        ? `one to start from and one to predict. Raise validation_fraction=${validationFraction}, or add text`
+        : "one to start from and one to predict. Add text to eval_dataset_path";
+    // An end token alone is no text.
+    if (validation) requireTokens(`validation split${of}`, validation, 2, more);
+  }
 }
 
 /** @throws UserError where the tokenizer has ids the model has no row for. */
@@ -166,4 +213,30 @@ export function requireVocab(tokenizer: Tokenizer, vocabSize: number): void {
   );
 }
 
-const sizeOf = ({ documents, length }: TokenStream): SplitSize => ({ documents, tokens: length });
+function sizeOfAll(sources: readonly OpenSource[]): NonNullable<Dataset["size"]> {
+  const sizes = sources.map(({ name, train, validation }) => ({
+    source: name,
+    train: sizeOf(train),
+    ...(validation && { validation: sizeOf(validation) }),
+  }));
+  const validations = sizes.flatMap(({ validation }) => validation ?? []);
+  const sum = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
+  const badRecords = sum(sources.map((source) => source.badRecords));
+  return {
+    train: addSizes(sizes.map(({ train }) => train)),
+    ...(validations.length > 0 && { validation: addSizes(validations) }),
+    bytes: sum(sources.map(({ bytes }) => bytes)),
+    ...(sizes.length > 1 && { sources: sizes }),
+    ...(badRecords > 0 && { badRecords }),
+  };
+}
+
+const sizeOf = (stream: TokenStream | undefined): SplitSize => ({
+  documents: stream?.documents ?? 0,
+  tokens: stream?.length ?? 0,
+});
+
+const addSizes = (sizes: readonly SplitSize[]): SplitSize => ({
+  documents: sizes.reduce((sum, { documents }) => sum + documents, 0),
+  tokens: sizes.reduce((sum, { tokens }) => sum + tokens, 0),
+});

@@ -34,6 +34,7 @@ export {
   type TextSpan,
 } from "./chatTemplate.ts";
 export {
+  type DataProgress,
   type Dataset,
   type DatasetSettings,
   type EvaluationText,
@@ -41,21 +42,25 @@ export {
   openDataset,
   openEvaluation,
   requireVocab,
+  type SourceSize,
   type SplitSize,
-  splitFiles,
 } from "./dataset.ts";
 export type { Frame } from "./frame.ts";
 export { type TokenizerFiles, tokenizerOfGguf } from "./ggufTokenizer.ts";
+export { type SequenceOrder, sequenceOrder } from "./mixture.ts";
 export { type PackedTokens, packDocuments } from "./packing.ts";
 export { type PackingReport, packingText, paddingShare } from "./packingReport.ts";
 export { batchForm, type Packing } from "./packingSettings.ts";
 export { permutation } from "./permutation.ts";
+export { type ProcessPart, rowsOfProcess } from "./processPart.ts";
 export { readTextParts, type TextPart } from "./readText.ts";
+export { listSourceFiles, type SourceFile } from "./sourceFiles.ts";
 export { type Split, splitDocuments } from "./split.ts";
 export { streamWindows } from "./streamWindows.ts";
 export { syntheticBatches, syntheticEntropy } from "./synthetic.ts";
-export { listTextFiles, type TextFile } from "./textFiles.ts";
+export { clearTokens, tokenCache } from "./tokenCache.ts";
 export { type DecodeOptions, type EncodeOptions, streamDecoder, type Tokenizer, textBytes } from "./tokenizer.ts";
 export { copyTokenizer, loadTokenizer, saveTokenizer, tokenizerFormat } from "./tokenizerFiles.ts";
 export { parseTokenizerJson, toTokenizerJson } from "./tokenizerJson.ts";
 export { memoryStream, type TokenArray, type TokenStream } from "./tokenStream.ts";
+export { type TrainingTexts, trainingTexts } from "./trainingTexts.ts";

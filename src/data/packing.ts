@@ -56,23 +56,6 @@ export function packDocuments(
   return packer.finish();
 }
 
-/**
- * Holds out the last `fraction` of the tokens of a text that is a single document, and so can't be split by document.
- * The kept part gets an end token of its own.
- */
-export function holdOutTail(
-  packed: PackedTokens,
-  fraction: number,
-  tokenizer: Pick<Tokenizer, "vocabSize" | "eosId">,
-): { train: PackedTokens; validation: PackedTokens } {
-  const { tokens } = packed;
-  const kept = tokens.length - 1 - Math.round((tokens.length - 1) * fraction);
-  return {
-    train: packDocuments([tokens.subarray(0, kept)], tokenizer),
-    validation: packDocuments([tokens.subarray(kept, tokens.length - 1)], tokenizer),
-  };
-}
-
 /** Full windows in a stream. */
 export function fullWindows(tokens: number, windowLength: number): number {
   return Math.max(0, Math.floor((tokens - 1) / windowLength));
@@ -80,7 +63,7 @@ export function fullWindows(tokens: number, windowLength: number): number {
 
 /** @throws UserError naming the split, what it has and what it needs. */
 export function requireTokens(
-  split: "training" | "validation",
+  split: string,
   { length, documents }: Pick<TokenStream, "length" | "documents">,
   needed: number,
   fix: string,
@@ -88,6 +71,6 @@ export function requireTokens(
   if (length >= needed) return;
   throw new UserError(
     "E_TOO_FEW_TOKENS",
-    `the ${split} split has ${length} tokens in ${documents} document(s), but ${needed} are needed: ${fix}`,
+    `the ${split} has ${length} tokens in ${documents} document(s), but ${needed} are needed: ${fix}`,
   );
 }

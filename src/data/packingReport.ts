@@ -13,6 +13,16 @@ export interface PackingReport {
   readonly cut: number;
 }
 
+/** Of sequences of one length, from several sources. */
+export function addReports(reports: readonly PackingReport[]): PackingReport {
+  const sum = (key: keyof PackingReport) => reports.reduce((total, report) => total + report[key], 0);
+  return {
+    windowLength: reports[0]!.windowLength,
+    ...{ sequences: sum("sequences"), documents: sum("documents"), pieces: sum("pieces") },
+    ...{ targets: sum("targets"), cut: sum("cut") },
+  };
+}
+
 /** Share of the places that is padding, 0 to 1. */
 export function paddingShare({ sequences, windowLength, targets }: PackingReport): number {
   return sequences === 0 ? 0 : 1 - targets / (sequences * windowLength);

@@ -26,7 +26,7 @@ export interface PackingSettings {
 }
 
 /** Whether documents have parts that are only read, such as prompts. */
-const hasPrompts = (datasetType: string): boolean => datasetType !== "text" && datasetType !== "synthetic";
+const hasPrompts = (datasetType: string): boolean => datasetType === "completion" || datasetType === "chat";
 
 export function strategyOf({ packing = "auto", datasetType }: PackingSettings): PackingStrategy {
   if (packing !== "auto") return packing;

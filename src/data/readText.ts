@@ -1,7 +1,7 @@
-/** Text files as a stream of parts: memory stays flat whatever the size. */
-import { createReadStream } from "node:fs";
+/** Text files, packed or not, as a stream of parts: memory stays flat whatever the size. */
 import { UserError } from "../base/errors.ts";
-import type { TextFile } from "./textFiles.ts";
+import { type FileBytesOptions, fileBytes } from "./fileBytes.ts";
+import type { SourceFile } from "./sourceFiles.ts";
 
 export interface TextPart {
   /** Index of the document in the list that was given. */
@@ -11,7 +11,6 @@ export interface TextPart {
   readonly last: boolean;
 }
 
-const chunkBytes = 1 << 20;
 const longestPart = 1 << 24; // UTF-16 units; text without a safe place to cut is cut here all the same
 
 /**
@@ -21,8 +20,8 @@ const longestPart = 1 << 24; // UTF-16 units; text without a safe place to cut i
  * @throws UserError where a file is not UTF-8 or can't be read.
  */
 export async function* readTextParts(
-  files: readonly Pick<TextFile, "path">[],
-  options: { readonly chunkBytes?: number } = {},
+  files: readonly Pick<SourceFile, "path">[],
+  options: FileBytesOptions = {},
 ): AsyncGenerator<TextPart> {
   for (const [document, { path }] of files.entries()) {
     const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -38,7 +37,7 @@ export async function* readTextParts(
         throw notUtf8(path, bytes, chunk);
       }
     };
-    for await (const chunk of openFile(path, options.chunkBytes ?? chunkBytes)) {
+    for await (const chunk of fileBytes(path, options)) {
       const fresh = decode(chunk);
       bytes += chunk.length;
       const recent = tail + fresh;
@@ -59,15 +58,6 @@ export async function* readTextParts(
     }
     const rest = pending.join("") + decode();
     if (any || rest !== "") yield { document, text: rest, last: true };
-  }
-}
-
-async function* openFile(path: string, highWaterMark: number): AsyncGenerator<Uint8Array> {
-  try {
-    yield* createReadStream(path, { highWaterMark }) as AsyncIterable<Uint8Array>;
-  } catch (error) {
-    if (!(error instanceof Error) || !("code" in error)) throw error;
-    throw new UserError("E_DATASET_READ", `${path}: can't be read (${error.message})`, { cause: error });
   }
 }
 

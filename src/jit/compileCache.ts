@@ -7,6 +7,7 @@ import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { arch, availableParallelism, cpus } from "node:os";
 import { join } from "node:path";
+import type { CacheLimit } from "../base/cacheLimit.ts";
 import {
   type Client,
   type CompileOptions,
@@ -16,7 +17,7 @@ import {
   pluginIdentity,
 } from "../pjrt/index.ts";
 import { clearEntries, listEntries, readEntry, removeEntry, writeEntry } from "./cacheEntries.ts";
-import { type CacheLimit, compileCacheLimit } from "./cacheLimit.ts";
+import { compileCacheLimit } from "./cacheLimit.ts";
 
 /** Where the entries lie. */
 export function compiledFolder(): string {

@@ -64,6 +64,17 @@ export interface EvalRecord {
   /** What it was computed in. Absent in older runs. */
   readonly precision?: string;
   readonly others?: readonly OtherEvalRecord[];
+  /** Of each source of a mixture. */
+  readonly sources?: readonly SourceEvalRecord[];
+  /** How often training has gone through each of them. */
+  readonly epochs?: readonly { readonly source: string; readonly epochs: number }[];
+}
+
+export interface SourceEvalRecord {
+  readonly source: string;
+  readonly loss: number;
+  readonly bitsPerByte: number;
+  readonly validTokens: number;
 }
 
 export function evalLine(record: EvalRecord): string {
@@ -76,5 +87,7 @@ export function evalLine(record: EvalRecord): string {
     `seconds: ${record.seconds.toFixed(3)}`,
     ...(record.precision === undefined ? [] : [`precision: ${record.precision}`]),
     ...(record.others ?? []).map(({ precision, loss }) => `loss in ${precision}: ${loss.toFixed(4)}`),
+    ...(record.sources ?? []).map(({ source, loss }) => `loss of ${source}: ${loss.toFixed(4)}`),
+    ...(record.epochs ?? []).map(({ source, epochs }) => `epochs of ${source}: ${epochs.toFixed(2)}`),
   ].join(", ");
 }

@@ -12,6 +12,19 @@ export interface Evaluation {
   readonly bitsPerByte: number;
   readonly validTokens: number;
   readonly seconds: number;
+  /** The same of each source; absent where there is one. */
+  readonly sources?: readonly SourceEvaluation[];
+}
+
+export interface SourceEvaluation extends Pick<Evaluation, "loss" | "bitsPerByte" | "validTokens"> {
+  readonly source: string;
+}
+
+/** What is summed over batches. */
+interface Sums {
+  nats: number;
+  validTokens: number;
+  bytes: number;
 }
 
 export interface Evaluator {
@@ -33,29 +46,38 @@ export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
     async evaluate(state, batches, maxBatches = batches.batches) {
       await sums.compile(state, lossBatch(batches.batchAt(0)));
       const start = performance.now();
-      let nats = 0;
-      let validTokens = 0;
-      let bytes = 0;
+      const total: Sums = { nats: 0, validTokens: 0, bytes: 0 };
+      const bySource = new Map<string, Sums>();
       const count = Math.min(maxBatches, batches.batches);
       for (let index = 0; index < count; index++) {
         const batch = batches.batchAt(index);
         const result = await sums(state, lossBatch(batch));
         const { lossSum, totalWeight } = await fetchTree(result);
         disposeTree(result);
-        nats += Number(lossSum.data[0]);
-        validTokens += Number(totalWeight.data[0]);
-        bytes += batch.targetBytes;
+        const source = batches.sourceAt?.(index);
+        const own = source === undefined ? undefined : (bySource.get(source) ?? { nats: 0, validTokens: 0, bytes: 0 });
+        if (source !== undefined && own) bySource.set(source, own);
+        for (const sum of own ? [total, own] : [total]) {
+          sum.nats += Number(lossSum.data[0]);
+          sum.validTokens += Number(totalWeight.data[0]);
+          sum.bytes += batch.targetBytes;
+        }
       }
       return {
-        loss: nats / validTokens,
-        bitsPerByte: bitsPerByte(nats, bytes),
-        validTokens,
+        ...lossOf(total),
         seconds: (performance.now() - start) / 1000,
+        ...(bySource.size > 0 && { sources: [...bySource].map(([source, sum]) => ({ source, ...lossOf(sum) })) }),
       };
     },
     dispose: () => sums.dispose(),
   };
 }
+
+const lossOf = ({ nats, validTokens, bytes }: Sums) => ({
+  loss: nats / validTokens,
+  bitsPerByte: bitsPerByte(nats, bytes),
+  validTokens,
+});
 
 /** What the loss reads of a batch. */
 const lossBatch = ({ tokens, targets, mask: weights, segments }: ValidationBatch) => ({

@@ -220,7 +220,8 @@ async function validate(
 ): Promise<RunEvaluation | undefined> {
   if (data.validation === undefined) return undefined;
   const evaluation = await evaluator.evaluate(step, modelState(holder.state), data.validation, plan.evalSteps);
-  emit({ type: "eval", step, ...evaluation });
+  const epochs = data.train.epochsAt?.(step);
+  emit({ type: "eval", step, ...evaluation, ...(epochs && { epochs }) });
   saver?.validated({ step, loss: evaluation.loss, validTokens: evaluation.validTokens });
   return evaluation;
 }

@@ -77,12 +77,17 @@ describe("halfbyte cache", () => {
     const count = compiled().length;
     expect(count).toBeGreaterThan(0);
     const shown = JSON.parse((await withCache(["cache", "--json"])).stdout);
-    expect(shown).toMatchObject({ folder: join(cache, "compiled"), entries: count, limit: 2e9 });
+    expect(shown.compiled).toMatchObject({ folder: join(cache, "compiled"), entries: count, limit: 2e9 });
+    expect(shown.tokens).toEqual({ folder: join(cache, "tokens"), entries: 0, bytes: 0, limit: 20e9 });
     expect((await withCache(["cache"])).stdout).toMatch(
-      new RegExp(`^${count} compiled programs?, [\\d.]+ MB of at most 2000 MB\n.*compiled\n$`),
+      new RegExp(
+        `^${count} compiled programs?, [\\d.]+ MB of at most 2000 MB\n.*compiled\ntokens of 0 data sets, 0.0 MB of at most 20.0 GB\n.*tokens\n$`,
+      ),
     );
     const cleared = JSON.parse((await withCache(["cache", "clear", "--json"])).stdout);
-    expect(cleared.removed).toEqual({ entries: count, bytes: shown.bytes });
+    expect(cleared.compiled.removed).toEqual({ entries: count, bytes: shown.compiled.bytes });
+    expect(cleared.tokens.removed).toEqual({ entries: 0, bytes: 0 });
+    expect(JSON.parse((await withCache(["cache", "clear", "tokens", "--json"])).stdout)).not.toHaveProperty("compiled");
     expect(compiled()).toEqual([]);
   });
 

@@ -88,7 +88,10 @@ describe("MaxText's spellings", () => {
     [{ weight_dtype: "bfloat16" }, "weight_dtype=bfloat16: weights are kept in float32"],
     [{ opt_type: "muon" }, "opt_type=muon: AdamW is the only optimizer"],
     [{ hf_path: "parquet" }, "dataset_type=text dataset_path=PATH"],
-    [{ dataset_type: "tfds" }, "dataset_type=tfds: must be one of text, synthetic (data:"],
+    [
+      { dataset_type: "tfds" },
+      "dataset_type=tfds: must be one of text, completion, chat, tokens, megatron, synthetic (data:",
+    ],
     [{ hardware: "tpu" }, "hardware=tpu: must be one of any, cpu, gpu"],
     [
       { ici_fsdp_paralelism: "1" },
@@ -257,7 +260,7 @@ describe("mistakes", () => {
     ).toBe(
       [
         "7 things are wrong:",
-        '  unknown key "datasetpath"; did you mean dataset_path? (data: Training text: a file, a folder (its .txt and .md files) or a pattern; each file is a document)',
+        '  unknown key "datasetpath"; did you mean dataset_path? (data: Training data: a file, a folder or a pattern (.txt, .md, .jsonl, .parquet; also .gz and .zst), or several as PATH,WEIGHT;PATH,WEIGHT)',
         "  learning_rate=fast: must be a number above 0 and at most 10 (optimizer: Peak learning rate of AdamW)",
         "  ici_tensor_parallelism=2: a run uses one device so far: set 1 or leave it out",
         '  quantization=nvfp5: unknown recipe "nvfp5". Did you mean "nvfp4"?',

@@ -2,9 +2,10 @@ import { symlinkSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { trainBpe } from "../../src/data/bpeTrainer.ts";
-import { type DatasetSettings, openDataset } from "../../src/data/dataset.ts";
+import { type DataProgress, type DatasetSettings, openDataset } from "../../src/data/dataset.ts";
 import { syntheticBatches, syntheticEntropy } from "../../src/data/synthetic.ts";
 import { saveTokenizer } from "../../src/data/tokenizerFiles.ts";
+import { ownCache } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 
 const settings = (given: Partial<DatasetSettings>): DatasetSettings => ({
@@ -102,13 +103,15 @@ describe("openDataset", () => {
 
   it("reports progress up to all bytes", async () => {
     const folder = temporaryFolder({ "a.txt": letters("a", 20), "b.txt": letters("b", 30) });
-    const reports: { bytes: number; of: number }[] = [];
+    ownCache();
+    const reports: DataProgress[] = [];
     await openDataset(settings({ datasetPath: folder }), {
       vocabSize: 257,
       shuffleSeed: 0,
       onProgress: (done) => reports.push({ ...done }),
     });
-    expect(reports.at(-1)).toEqual({ bytes: 50, of: 50 });
+    expect(reports.at(-1)).toEqual({ doing: "tokenising", bytes: 50, of: 50 });
+    expect(reports.filter(({ doing }) => doing === "hashing").at(-1)).toMatchObject({ bytes: 50 });
   });
 });
 

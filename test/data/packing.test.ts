@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type BatchShape, trainingBatches, validationBatches } from "../../src/data/batches.ts";
-import { fullWindows, holdOutTail, packDocuments } from "../../src/data/packing.ts";
+import { fullWindows, packDocuments } from "../../src/data/packing.ts";
 import { memoryStream } from "../../src/data/tokenStream.ts";
 
 const tokenizer = { vocabSize: 1000, eosId: 999 };
@@ -34,13 +34,6 @@ describe("packing", () => {
     const wide = packDocuments([[128255]], { vocabSize: 128256, eosId: 128001 }).tokens;
     expect(wide).toBeInstanceOf(Uint32Array);
     expect([...wide]).toEqual([128255, 128001]);
-  });
-
-  it("cuts the tail of a single document so that both parts end", () => {
-    const packed = packDocuments([Array.from({ length: 10 }, (_, i) => i)], tokenizer);
-    const { train, validation } = holdOutTail(packed, 0.3, tokenizer);
-    expect([...train.tokens]).toEqual([0, 1, 2, 3, 4, 5, 6, 999]);
-    expect([...validation.tokens]).toEqual([7, 8, 9, 999]);
   });
 });
 

@@ -2,12 +2,12 @@ import { basename, join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { nameMatcher } from "../../src/data/glob.ts";
 import { readTextParts } from "../../src/data/readText.ts";
-import { listTextFiles } from "../../src/data/textFiles.ts";
+import { listSourceFiles } from "../../src/data/sourceFiles.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 
-const names = (path: string) => listTextFiles(path).map(({ key }) => key);
+const names = (path: string) => listSourceFiles(path).map(({ key }) => key);
 
-describe("listTextFiles", () => {
+describe("listSourceFiles", () => {
   const tree = () =>
     temporaryFolder({
       "b.txt": "b",
@@ -31,7 +31,9 @@ describe("listTextFiles", () => {
 
   it("takes a single file of any ending", () => {
     const folder = temporaryFolder({ corpus: "text" });
-    expect(listTextFiles(join(folder, "corpus"))).toEqual([{ path: join(folder, "corpus"), bytes: 4, key: "corpus" }]);
+    expect(listSourceFiles(join(folder, "corpus"))).toEqual([
+      { path: join(folder, "corpus"), bytes: 4, key: "corpus", form: "text" },
+    ]);
   });
 
   it("expands patterns", () => {
@@ -45,13 +47,13 @@ describe("listTextFiles", () => {
   it.each([
     ["nowhere", "no such file or folder"],
     ["none-*.txt", "no file matches"],
-    ["table.csv", "not plain text"],
+    ["table.csv", "a format that is not read"],
     ["empty.txt", "every file is empty"],
-    ["void", "has no .txt or .md file"],
+    ["void", "has no .txt, .md, .jsonl or .parquet file"],
   ])("refuses %s", (name, message) => {
     const folder = temporaryFolder({ "table.csv": "1", "empty.txt": "", "void/x.bin": "1" });
-    expect(() => listTextFiles(join(folder, name))).toThrow(message);
-    expect(() => listTextFiles(join(folder, name), "eval_dataset_path")).toThrow(/^eval_dataset_path=/);
+    expect(() => listSourceFiles(join(folder, name))).toThrow(message);
+    expect(() => listSourceFiles(join(folder, name), { setting: "eval_dataset_path" })).toThrow(/^eval_dataset_path=/);
   });
 
   it("matches names literally but for the signs of a pattern", () => {

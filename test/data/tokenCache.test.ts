@@ -1,0 +1,235 @@
+/** The cache of tokens: what it is keyed by, and what is left whatever happens while it is written. */
+import { spawn } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { join } from "node:path";
+import { describe, expect, it, vi } from "vitest";
+import { fileHashes } from "../../src/data/fileHashes.ts";
+import { clearTokens, saveTokenizer, tokenCache, trainBpe } from "../../src/data/index.ts";
+import { cachedTokens, evictTokens, listTokens, openTokenCache } from "../../src/data/tokenCache.ts";
+import { openText, ownCache } from "./openText.ts";
+import { temporaryFolder } from "./temporaryFiles.ts";
+
+const text = (word: string) => `${word} sat on the mat, and that was that. `.repeat(20);
+const entries = (folder: string) => readdirSync(folder).filter((name) => name !== "files.json");
+/** As if the file was older: only hashes of files that have settled are remembered. */
+const settle = (path: string, seconds = 100) =>
+  utimesSync(path, Date.now() / 1000 - seconds, Date.now() / 1000 - seconds);
+
+describe("the cache of tokens", () => {
+  it("A7: has another entry for another tokenizer, text or order of columns, and the same for the same", async () => {
+    const cache = ownCache();
+    const folder = temporaryFolder({ "a.txt": text("the cat") });
+    const first = await openText({ datasetPath: folder });
+    const written = entries(cache);
+    expect(written.length).toBe(1);
+    const again = await openText({ datasetPath: folder, maxTargetLength: 16 });
+    expect(entries(cache)).toEqual(written); // the window is no part of it
+    expect(again.trainHash).toBe(first.trainHash);
+    expect(again.train.batchAt(1).tokens.shape).toEqual([1, 16]);
+
+    const tokenizerPath = join(temporaryFolder(), "tokenizer");
+    saveTokenizer(await trainBpe([text("the cat")], 270), tokenizerPath);
+    const other = await openText({ datasetPath: folder, tokenizerPath }, { vocabSize: 270 });
+    expect(entries(cache).length).toBe(2);
+    expect(other.size!.train.tokens).toBeLessThan(first.size!.train.tokens);
+    // The same path, another vocabulary.
+    saveTokenizer(await trainBpe([text("and that")], 270), tokenizerPath);
+    const changed = await openText({ datasetPath: folder, tokenizerPath }, { vocabSize: 270 });
+    expect(changed.trainHash).not.toBe(other.trainHash);
+    expect(entries(cache).length).toBe(3);
+  });
+
+  it("A7: sees an edit that keeps the size, and one whose modification time is set back", async () => {
+    ownCache();
+    const folder = temporaryFolder({ "a.txt": text("the cat") });
+    const path = join(folder, "a.txt");
+    settle(path);
+    const before = await openText({ datasetPath: folder });
+    const { atime, mtime } = statSync(path);
+    writeFileSync(path, text("the dog"));
+    utimesSync(path, atime, mtime);
+    expect(Math.abs(statSync(path).mtimeMs - mtime.getTime())).toBeLessThan(1);
+    const after = await openText({ datasetPath: folder });
+    expect(after.size!.bytes).toBe(before.size!.bytes);
+    expect(after.trainHash).not.toBe(before.trainHash);
+    writeFileSync(path, text("the cat"));
+    expect((await openText({ datasetPath: folder })).trainHash).toBe(before.trainHash);
+  });
+
+  it("finds the tokens again wherever the data set lies, and by its content alone", async () => {
+    const cache = ownCache();
+    const [here, there] = [0, 1].map(() => temporaryFolder({ "x/a.txt": text("the cat"), "b.txt": "more text" }));
+    await openText({ datasetPath: here! });
+    await openText({ datasetPath: there! });
+    expect(entries(cache).length).toBe(1);
+    writeFileSync(join(there!, "c.txt"), "and more");
+    await openText({ datasetPath: there! });
+    expect(entries(cache).length).toBe(2);
+  });
+
+  it.each([
+    ["tokens.bin", (path: string) => truncateSync(path, statSync(path).size - 2)],
+    ["ends.bin", (path: string) => writeFileSync(path, Buffer.alloc(statSync(path).size))],
+    ["manifest.json", (path: string) => writeFileSync(path, "{")],
+    ["draws.bin", (path: string) => rmSync(path)],
+  ])("makes an entry anew, and says so, where its %s is damaged", async (name, damage) => {
+    const cache = ownCache();
+    const folder = temporaryFolder({ "a.txt": text("the cat") });
+    const whole = await openText({ datasetPath: folder });
+    const entry = join(cache, entries(cache)[0]!);
+    damage(join(entry, name));
+    const said: string[] = [];
+    const data = await openText({ datasetPath: folder }, { say: (line) => said.push(line) });
+    expect(said).toEqual([expect.stringContaining("is not whole and is made anew")]);
+    expect(data.trainHash).toBe(whole.trainHash);
+    expect(data.train.batchAt(3)).toEqual(whole.train.batchAt(3));
+    expect(existsSync(join(entry, "manifest.json"))).toBe(true);
+  });
+
+  it("leaves nothing of a tokenising that fails, and the next one begins anew", async () => {
+    const cache = ownCache();
+    const folder = temporaryFolder({ "a.jsonl": `{"text":"${text("the cat")}"}\n{"text":7}\n` });
+    await expect(openText({ datasetPath: folder })).rejects.toThrow(/a\.jsonl:2: "text" is 7/);
+    expect(entries(cache)).toEqual([]);
+    writeFileSync(join(folder, "a.jsonl"), `{"text":"${text("the cat")}"}\n`);
+    expect((await openText({ datasetPath: folder })).size!.train.documents).toBe(1);
+    expect(entries(cache).length).toBe(1);
+  });
+
+  it("what a killed process left is no entry, and goes when it is old", async () => {
+    const cache = ownCache();
+    const folder = temporaryFolder({ "a.txt": text("the cat") });
+    const first = await openText({ datasetPath: folder });
+    const [name] = entries(cache);
+    const left = join(cache, `${name}-1-00000000.tmp`);
+    mkdirSync(left);
+    writeFileSync(join(left, "tokens.bin"), "half");
+    expect((await openText({ datasetPath: folder })).trainHash).toBe(first.trainHash);
+    expect(tokenCache().entries).toBe(1);
+    evictTokens(cache, 1e9);
+    expect(existsSync(left)).toBe(true);
+    for (const path of [join(left, "tokens.bin"), left]) settle(path, 7200);
+    evictTokens(cache, 1e9);
+    expect(existsSync(left)).toBe(false);
+  });
+
+  it("is whole after a process was killed while it tokenised", async () => {
+    const cache = ownCache();
+    const line = (i: number) => `{"text":"${i} ${text("the cat")}"}\n`;
+    const folder = temporaryFolder({ "a.jsonl": Array.from({ length: 40_000 }, (_, i) => line(i)).join("") });
+    const index = new URL("../../src/data/index.ts", import.meta.url).href;
+    const program = `
+      const { openDataset } = await import(${JSON.stringify(index)});
+      const settings = { datasetType: "text", datasetPath: ${JSON.stringify(folder)}, evalDatasetPath: "", validationFraction: 0,
+        tokenizerPath: "byte", maxTargetLength: 8, perDeviceBatchSize: 1 };
+      const onProgress = ({ doing }) => doing === "tokenising" && process.stdout.write("now");
+      await openDataset(settings, { vocabSize: 257, shuffleSeed: 0, onProgress });`;
+    const child = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", program]);
+    await new Promise((resolve) => child.stdout.once("data", resolve));
+    child.kill("SIGKILL");
+    await new Promise((resolve) => child.once("close", resolve));
+    expect(entries(cache)).toEqual([expect.stringMatching(/\.tmp$/)]);
+    expect(tokenCache().entries).toBe(0);
+    const data = await openText({ datasetPath: folder });
+    expect(data.size!.train.documents).toBe(40_000);
+    expect(tokenCache().entries).toBe(1);
+  });
+
+  it("two processes that make the same at once end with one entry, whole", async () => {
+    const cache = openTokenCache();
+    const folder = ownCache();
+    const made = { ...cache, folder };
+    const make = () =>
+      cachedTokens(made, {
+        ...{ madeOf: { name: "same" }, width: "uint16" as const, masked: false },
+        async fill(writer) {
+          await new Promise((resolve) => setTimeout(resolve, 5));
+          const draws = Uint32Array.of(1);
+          writer.append({ tokens: Uint16Array.of(1, 2, 3), ends: Float64Array.of(3), draws, problems: [] });
+          return { count: 0 };
+        },
+      });
+    const [a, b] = await Promise.all([make(), make()]);
+    expect(a.folder).toBe(b.folder);
+    expect((await make()).wasCached).toBe(true);
+    expect(entries(folder).length).toBe(1);
+  });
+
+  it("removes what is unused for longest where its limit is passed, but not what was just made", async () => {
+    const cache = ownCache();
+    vi.stubEnv("HALFBYTE_TOKEN_CACHE", "3000");
+    const folders = ["a", "b", "c"].map((word) => temporaryFolder({ "a.txt": text(word) }));
+    await openText({ datasetPath: folders[0]! });
+    const [oldest] = entries(cache);
+    for (const name of readdirSync(join(cache, oldest!))) settle(join(cache, oldest!, name), 500);
+    settle(join(cache, oldest!), 500);
+    await openText({ datasetPath: folders[1]! });
+    expect(entries(cache)).not.toContain(oldest);
+    vi.stubEnv("HALFBYTE_TOKEN_CACHE", "10");
+    const data = await openText({ datasetPath: folders[2]! });
+    expect(listTokens(cache).length).toBe(1);
+    expect(data.train.batchAt(1).validTokens).toBe(8);
+    expect(clearTokens().entries).toBe(1);
+    expect(data.train.batchAt(2).validTokens).toBe(8); // what is open stays readable
+  });
+
+  it("switched off, or where it can't be written, keeps nothing and reads all the same", async () => {
+    const cache = ownCache();
+    const folder = temporaryFolder({ "a.txt": text("the cat") });
+    const kept = await openText({ datasetPath: folder });
+    clearTokens();
+    vi.stubEnv("HALFBYTE_TOKEN_CACHE", "off");
+    const off = await openText({ datasetPath: folder, validationFraction: 0.2 });
+    expect(existsSync(cache) ? entries(cache) : []).toEqual([]);
+    expect(off.validation!.batchAt(0).validTokens).toBeGreaterThan(0);
+
+    vi.stubEnv("HALFBYTE_TOKEN_CACHE", "");
+    vi.stubEnv("HALFBYTE_CACHE", join(folder, "a.txt"));
+    const said: string[] = [];
+    const unwritable = await openText({ datasetPath: folder }, { say: (line) => said.push(line) });
+    expect(said).toEqual([
+      expect.stringMatching(/^note: tokens are not kept: .*HALFBYTE_CACHE chooses another folder$/),
+    ]);
+    expect(unwritable.trainHash).toBe(kept.trainHash);
+    expect(unwritable.train.batchAt(1)).toEqual(kept.train.batchAt(1));
+
+    vi.stubEnv("HALFBYTE_TOKEN_CACHE", "much");
+    await expect(openText({ datasetPath: folder })).rejects.toThrow('HALFBYTE_TOKEN_CACHE must be "off" or a size');
+  });
+});
+
+describe("hashes of files", () => {
+  it("are remembered while the file is as it was, also by another process", async () => {
+    const folder = temporaryFolder({ "a.txt": "content" });
+    const [store, path] = [join(folder, "files.json"), join(folder, "a.txt")];
+    // Times of a file that changed just now could be those of another change.
+    let read = 0;
+    const hash = () => fileHashes(store);
+    const young = hash();
+    await young.hashOf(path, (bytes) => (read += bytes));
+    await young.hashOf(path, (bytes) => (read += bytes));
+    expect(read).toBe(14);
+    young.save();
+    expect(existsSync(store)).toBe(false);
+
+    const told = hash();
+    told.remember(path, "known");
+    told.save();
+    expect(await hash().hashOf(path)).toBe("known");
+    expect(Object.keys(JSON.parse(readFileSync(store, "utf8")))).toEqual([path]);
+    writeFileSync(path, "CONTENT");
+    expect(await hash().hashOf(path)).toMatch(/^[0-9a-f]{64}$/);
+    writeFileSync(store, "damaged");
+    expect(await hash().hashOf(path)).toMatch(/^[0-9a-f]{64}$/);
+  });
+});
