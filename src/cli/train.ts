@@ -29,8 +29,8 @@ run_name goes on from its newest whole checkpoint. SIGINT (Ctrl-C) or SIGTERM fi
   dataset_path            training data: a file, a folder or a pattern (.txt, .jsonl, .parquet, …), or several: 'a,0.7;b,0.3'
   validation_fraction     share of it to hold out, by whole documents
   dataset_type=synthetic  no text needed: a rule that can be learnt
-  tokenizer_path          byte (default), or a Hugging Face tokenizer.json (or its folder), such as
-                          \`halfbyte tokenizer train\` writes
+  tokenizer_path          byte (default), a tokenizer.json, tokenizer.model or .gguf file, or a folder with one,
+                          such as \`halfbyte tokenizer train\` writes
   quantization            none (BF16), nvfp4, …
   steps, learning_rate, per_device_batch_size, max_target_length, run_name, base_output_directory, …
   --json                  one event a line on standard output, the text for people on standard error

@@ -65,8 +65,8 @@ export const foreignKeys: Readonly<Record<string, ForeignKey>> = {
   hf_train_files: textOnly,
   grain_train_files: textOnly,
   tokenizer_type: {
-    neutral: ["huggingface"],
-    reason: "tokenizer_path is a Hugging Face tokenizer.json, or byte: leave it out",
+    neutral: ["huggingface", "tiktoken", "sentencepiece"],
+    reason: "what kind of file tokenizer_path names is told from the file: leave it out",
   },
   log_config: only("true", "the resolved settings are always printed and saved: leave it out"),
   enable_tensorboard: off("losses are in events.jsonl and loss.svg of the run's folder: leave it out"),

@@ -52,7 +52,7 @@ export const dataSettings = z.object({
     .string()
     .min(1)
     .default("byte")
-    .describe("byte, or a tokenizer.json, or the folder that has one")
+    .describe("byte, or a tokenizer.json, tokenizer.model or .gguf file, or the folder that has one")
     .meta({ rule: "byte or a path" }),
   packing: z
     .enum(packingChoices)
