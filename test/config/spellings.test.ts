@@ -61,6 +61,10 @@ describe("MaxText's spellings", () => {
   it("name the same packing: MaxText's switch, and Megatron's of positions with that of the mask", () => {
     const packed = (overrides: Record<string, unknown>) => resolve({}, { dataset_path: "books", ...overrides }).data;
     expect(packed({})).toMatchObject({ packing: "concat", resetAttentionMask: "false", maxSegmentsPerSeq: -1 });
+    for (const dataset_type of ["completion", "chat"]) {
+      expect(packed({ dataset_type })).toMatchObject({ packing: "best_fit", resetAttentionMask: "true" });
+      expect(packed({ dataset_type, packing: "concat" })).toMatchObject({ resetAttentionMask: "true" });
+    }
     expect(packed({ packing: "True" })).toMatchObject({ packing: "best_fit", resetAttentionMask: "true" });
     expect(packed({ packing: "false" })).toMatchObject({ packing: "none" });
     expect(packed({ reset_position_ids: "True" })).toMatchObject({ packing: "concat", resetAttentionMask: "true" });

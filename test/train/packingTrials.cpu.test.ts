@@ -11,6 +11,7 @@ beforeAll(ensureBuilt);
 interface Ran {
   readonly stdout: string;
   readonly steps: readonly EventOf<"step">[];
+  readonly skipped: readonly EventOf<"skip">[];
   readonly validation: EventOf<"eval"> | undefined;
 }
 
@@ -26,9 +27,14 @@ async function train(texts: Readonly<Record<string, string>>, ...keys: readonly 
   expect(exitCode, stderr).toBe(0);
   const { events } = readEvents(join(base, "run", "events.jsonl"));
   const steps = events.flatMap((event) => (event.type === "step" ? [event] : []));
-  return { stdout, steps, validation: events.findLast((event) => event.type === "eval") };
+  const skipped = events.flatMap((event) => (event.type === "skip" ? [event] : []));
+  return { stdout, steps, skipped, validation: events.findLast((event) => event.type === "eval") };
 }
 
+const completions = ["dataset_type=completion", "max_target_length=16"];
+const jsonLines = (records: readonly object[]) => ({
+  "records.jsonl": records.map((record) => `${JSON.stringify(record)}\n`).join(""),
+});
 const pathOf = (texts: Readonly<Record<string, string>>) => `dataset_path=${temporaryFolder(texts)}`;
 const relative = (a: number, b: number) => Math.abs(a / b - 1);
 /** Texts of the given lengths, none of which is like another. */
@@ -99,6 +105,29 @@ describe("trials", () => {
     expect(numbers(plain).flat().every(Number.isFinite)).toBe(true);
     expect(numbers(other)).toEqual(numbers(plain));
   }, 120_000);
+
+  it("B12: a batch in which nothing is to be predicted is skipped and counted, and the run goes on", async () => {
+    const records = [{ prompt: "what is the answer to everything?", completion: "42" }];
+    const { steps, skipped } = await train(jsonLines(records), ...completions, "per_device_batch_size=1", "steps=3");
+    // The prompt takes two sequences of 16 and a part of the third, which alone has something to predict.
+    expect(skipped.map(({ reason }) => reason)).toEqual(["no targets", "no targets"]);
+    expect(steps.map(({ validTokens }) => validTokens)).toEqual([3]);
+    expect(Number.isFinite(steps[0]!.loss)).toBe(true);
+  });
+
+  it("B6: the end of a completion is predicted and padding is not, whatever their ids: masks are by place", async () => {
+    const records = [
+      { prompt: "a", completion: "bc" },
+      { prompt: "de", completion: "f" },
+    ];
+    const { stdout, steps } = await train(jsonLines(records), ...completions, "per_device_batch_size=1");
+    // Data with prompts are packed whole and kept apart unless someone says otherwise.
+    expect(stdout).toContain("packing=best_fit");
+    expect(stdout).toContain("reset_attention_mask=true");
+    expect(stdout).toContain("packing: 1 sequences of 16 tokens, 2 documents each; 62.5 % padding");
+    // b, c and an end; f and an end.
+    expect(steps[0]!.validTokens).toBe(5);
+  });
 
   it("A17: three documents of one token in a sequence of 8: each predicts its own end, and nothing else counts", async () => {
     const keys = ["max_target_length=8", "per_device_batch_size=1"];
