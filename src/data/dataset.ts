@@ -8,7 +8,7 @@ import {
   type ValidationBatches,
   validationBatches,
 } from "./batches.ts";
-import { requireTokens } from "./packing.ts";
+import { requireDocument, requireTokens } from "./packing.ts";
 import { type PackingSettings, packingOf, strategyOf } from "./packingSettings.ts";
 import { onlyProcess, type ProcessPart } from "./processPart.ts";
 import { sequencesOf } from "./sequences.ts";
@@ -153,7 +153,8 @@ export interface EvaluationText {
 
 /** @throws UserError for missing or unreadable files, a tokenizer that does not fit the model, and too little text */
 export async function openEvaluation(
-  settings: Pick<DatasetSettings, "evalDatasetPath" | "maxTargetLength" | "perDeviceBatchSize">,
+  settings: Pick<DatasetSettings, "evalDatasetPath" | "maxTargetLength" | "perDeviceBatchSize"> &
+    Omit<PackingSettings, "datasetType">,
   { tokenizer, vocabSize }: { readonly tokenizer: Tokenizer; readonly vocabSize: number },
 ): Promise<EvaluationText> {
   const { maxTargetLength: windowLength, perDeviceBatchSize: batchSize } = settings;
@@ -170,10 +171,9 @@ export async function openEvaluation(
   };
   try {
     requireEnough(sources, whole);
+    const shape = { batchSize, windowLength, packing: packingOf(whole) };
     const parts = sources.flatMap(({ name, validation }) =>
-      validation
-        ? { name, batches: validationBatches(validation, { batchSize, windowLength }, textBytes(tokenizer)) }
-        : [],
+      validation ? { name, batches: validationBatches(validation, shape, textBytes(tokenizer)) } : [],
     );
     const { validation, bytes } = sizeOfAll(sources);
     return { batches: joinedValidation(parts), size: { ...validation!, bytes }, close };
@@ -186,12 +186,12 @@ export async function openEvaluation(
 /** @throws UserError where a split is too small, with what it has and what it needs */
 function requireEnough(sources: readonly OpenSource[], settings: DatasetSettings): void {
   const { maxTargetLength, validationFraction, evalDatasetPath } = settings;
+  const isPacked = strategyOf(settings) !== "concat";
   const several = sources.filter(({ train }) => train).length > 1;
   for (const { name, train, validation } of sources) {
     const of = several ? ` of ${name}` : "";
-    if (train && strategyOf(settings) !== "concat") {
-      requireTokens(`training split${of}`, train, 2, "one to start from and one to predict. Add text");
-    } else if (train) {
+    if (train && isPacked) requireDocument(`training split${of}`, train);
+    else if (train) {
       const shorter = `a window of max_target_length=${maxTargetLength} takes ${maxTargetLength + 1}. Add text, or set max_target_length to ${Math.max(1, train.length - 1)} or less`;
       requireTokens(`training split${of}`, train, maxTargetLength + 1, shorter);
     }
@@ -201,6 +201,7 @@ function requireEnough(sources: readonly OpenSource[], settings: DatasetSettings
         : "one to start from and one to predict. Add text to eval_dataset_path";
     // An end token alone is no text.
     if (validation) requireTokens(`validation split${of}`, validation, 2, more);
+    if (validation && isPacked) requireDocument(`validation split${of}`, validation);
   }
 }
 

@@ -61,6 +61,15 @@ export function fullWindows(tokens: number, windowLength: number): number {
   return Math.max(0, Math.floor((tokens - 1) / windowLength));
 }
 
+/** @throws UserError where no document has a token before its end, so that nothing would be predicted */
+export function requireDocument(split: string, { length, documents }: Pick<TokenStream, "length" | "documents">): void {
+  if (length > documents) return;
+  throw new UserError(
+    "E_TOO_FEW_TOKENS",
+    `the ${split} has ${documents} document(s), and no token but their ends: one to start from is needed. Add text`,
+  );
+}
+
 /** @throws UserError naming the split, what it has and what it needs. */
 export function requireTokens(
   split: string,

@@ -1,5 +1,5 @@
 /** `halfbyte evaluate` as a process: the loss that an independent computation gives, the same in every form of a model. */
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -25,8 +25,9 @@ beforeAll(async () => {
 });
 afterAll(() => rmSync(base, { recursive: true, force: true }));
 
-const evaluate = async (...args: string[]) => {
-  const { exitCode, stdout, stderr } = await halfbyte(["evaluate", ...args, `eval_dataset_path=${text}`, "--json"]);
+const evaluate = (...args: string[]) => evaluateOn(text, ...args);
+const evaluateOn = async (path: string, ...args: string[]) => {
+  const { exitCode, stdout, stderr } = await halfbyte(["evaluate", ...args, `eval_dataset_path=${path}`, "--json"]);
   expect(exitCode, `${stdout}${stderr}`).toBe(0);
   return JSON.parse(stdout);
 };
@@ -63,6 +64,22 @@ describe("halfbyte evaluate", () => {
     expect(coarse.precision).toBe("nvfp4");
     expect(Math.abs(coarse.loss - wanted)).toBeLessThan(0.2);
     expect(coarse.loss).not.toBe(wanted);
+  });
+
+  it("packs documents as it is told: those that don't see each other have the loss of each alone", async () => {
+    const documents = join(base, "documents");
+    mkdirSync(documents);
+    for (const [i, length] of [30, 12, 5, 21].entries()) {
+      writeFileSync(join(documents, `${i}.txt`), words.repeat(2).slice(3 * i, 3 * i + length));
+    }
+    const [packed, alone, stream] = [
+      await evaluateOn(documents, run, "max_target_length=48", "packing=best_fit"),
+      await evaluateOn(documents, run, "max_target_length=48", "packing=none"),
+      await evaluateOn(documents, run, "max_target_length=48"),
+    ];
+    expect([packed, alone, stream].map(({ validTokens }) => validTokens)).toEqual([68, 68, 71]);
+    expect(Math.abs(packed.loss / alone.loss - 1)).toBeLessThan(1e-6);
+    expect(Math.abs(stream.loss / alone.loss - 1)).toBeGreaterThan(1e-5);
   });
 
   it("says what it needs", async () => {

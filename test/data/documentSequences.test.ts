@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { type Batch, type BatchShape, trainingBatches, validationBatches } from "../../src/data/batches.ts";
 import { documentSequences } from "../../src/data/documentSequences.ts";
-import { packDocuments } from "../../src/data/packing.ts";
+import { packDocuments, requireDocument } from "../../src/data/packing.ts";
 import { paddingShare } from "../../src/data/packingReport.ts";
 import type { Packing } from "../../src/data/packingSettings.ts";
 import { memoryStream, type TokenStream } from "../../src/data/tokenStream.ts";
@@ -154,6 +154,12 @@ function lazyStream(documents: number, lengthOf: (document: number) => number): 
     readEnds: (first, count) => Float64Array.from({ length: count }, (_, i) => endOf(first + i)),
   };
 }
+
+it("documents that are nothing but their ends are refused, for nothing is to be predicted", () => {
+  const refused = () => requireDocument("training split", streamOf([[], []]));
+  expect(refused).toThrow("the training split has 2 document(s), and no token but their ends");
+  requireDocument("training split", streamOf([[], [1]]));
+});
 
 describe("none", () => {
   it("has one document in a sequence, or a part of one, and needs no segments", () => {
