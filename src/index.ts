@@ -151,6 +151,9 @@ export {
   type TextSpan,
   type Tokenizer,
 } from "./data/index.ts";
+export type { PackingReport } from "./data/packingReport.ts";
+export type { Packing, PackingStrategy } from "./data/packingSettings.ts";
+export type { ByteSource } from "./data/tokenizer.ts";
 export {
   type GgufFile,
   type GgufHeader,
@@ -176,6 +179,7 @@ export {
 } from "./jit/index.ts";
 export type { Lowered } from "./jit/jit.ts";
 export type { ListedOperation } from "./lower/listing.ts";
+export type { StoredDType } from "./models/hfConfig.ts";
 export type { LlamaBlock, LlamaTree } from "./models/llama.ts";
 export {
   type LayerTaps,

@@ -24,6 +24,7 @@ import { shardsOf } from "./shards.ts";
 import { type ModelSource, modelValues, type SourceKind, type SourceTensor, type SourceTensors } from "./source.ts";
 import { type Verification, verifyConversion } from "./verify.ts";
 
+/** What to write, and how. */
 export interface ConvertModelOptions {
   /** What to write: a Hugging Face folder, or a folder that `load_parameters_path` takes. Default: huggingface. */
   readonly to?: "huggingface" | "halfbyte";
@@ -47,6 +48,7 @@ export interface ConversionProgress {
   readonly of: number;
 }
 
+/** What was read and what was written. */
 export interface ConvertedModel {
   readonly from: SourceKind;
   /** What was read: the folder of the weights, or the file. */

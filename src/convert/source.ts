@@ -17,6 +17,7 @@ export type SourceTensors = ReadonlyMap<string, SourceTensor>;
 /** A small file that goes along: copied, or written as JSON. */
 export type FileToWrite = { readonly name: string } & ({ readonly from: string } | { readonly json: unknown });
 
+/** What a model was stored as. */
 export type SourceKind = "huggingface" | "halfbyte" | "gguf";
 
 /** An open model. `close()` it; it holds file descriptors. */

@@ -3,6 +3,7 @@ import { HalfbyteError } from "../base/errors.ts";
 import { referenceLogits } from "./referenceLogits.ts";
 import type { ModelSource, SourceTensors } from "./source.ts";
 
+/** How logits after a conversion compare with those before. */
 export interface Verification {
   readonly tokens: number;
   /** Largest difference of two logits, and how widely the logits before spread (their standard deviation). */

@@ -16,12 +16,14 @@ import { framedIds } from "./frame.ts";
 import { markTokens } from "./markTokens.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 
+/** A conversation as tokens. */
 export interface ChatExample {
   readonly ids: Int32Array;
   /** 1 for each token of the assistant's, 0 for the others: by place, so that an end token that also pads keeps its loss. */
   readonly mask: Uint8Array;
 }
 
+/** How a conversation becomes tokens. */
 export interface ChatExampleOptions extends Omit<RenderOptions, "addGenerationPrompt" | "continueFinalMessage"> {
   /** The conversation begins with the token the tokenizer puts before a text, whether or not the template spells it. Default: true. */
   readonly addBos?: boolean;

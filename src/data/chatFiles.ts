@@ -6,6 +6,7 @@ import { type ChatTemplate, compileChatTemplate } from "./chatTemplate.ts";
 import { isObject, list } from "./tokenizerParts.ts";
 import { namedTokens, readTokenizerSource, type TokenizerSource } from "./tokenizerSource.ts";
 
+/** Which of the templates there are. */
 export interface ChatTemplateChoice {
   /** Of a tokenizer with several: "tool_use", "rag". Default: "default". */
   readonly name?: string;

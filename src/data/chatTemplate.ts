@@ -30,6 +30,7 @@ export interface ChatTemplate {
   readonly run: (variables: Readonly<Record<string, unknown>>, marked: boolean) => string;
 }
 
+/** How a conversation becomes text. */
 export interface RenderOptions {
   /** End with the words that open an assistant's turn. Default: false. */
   readonly addGenerationPrompt?: boolean;

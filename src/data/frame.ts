@@ -2,6 +2,7 @@
 import type { AddedToken } from "./addedTokens.ts";
 import { checkedId, isObject, type Json, list, type Refuse, show } from "./tokenizerParts.ts";
 
+/** Ids that stand around a text. */
 export interface Frame {
   readonly before: readonly number[];
   readonly after: readonly number[];

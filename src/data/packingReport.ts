@@ -1,5 +1,6 @@
 /** How well documents fill the sequences of a data set. */
 
+/** Counts of sequences, and of what is in them. */
 export interface PackingReport {
   /** T */
   readonly windowLength: number;

@@ -3,6 +3,7 @@
 /** "concat": one stream, cut anywhere. "best_fit": whole documents, as many as fit. "none": a document a sequence. */
 export type PackingStrategy = "concat" | "best_fit" | "none";
 
+/** How documents become sequences. */
 export interface Packing {
   readonly strategy: PackingStrategy;
   /** Tokens attend to their own document, and positions restart with it. Of no meaning where a sequence has one document. */

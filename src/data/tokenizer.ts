@@ -1,6 +1,7 @@
 /** What every tokenizer is to the rest of the program, and decoding, which is the same for all of them. */
 import type { Frame } from "./frame.ts";
 
+/** How text becomes ids. */
 export interface EncodeOptions {
   /** Turn the spellings of control tokens in the text into those tokens. Off: text can never become a control token. */
   readonly control?: boolean;
@@ -13,11 +14,13 @@ export interface EncodeOptions {
   readonly framed?: boolean;
 }
 
+/** How ids become text. */
 export interface DecodeOptions {
   /** Leave control tokens (such as the end of a document) out of the text. Default: spell them. */
   readonly skipControl?: boolean;
 }
 
+/** Text to ids and back. */
 export interface Tokenizer {
   /** For people: "byte", or the path it was loaded from. */
   readonly name: string;
@@ -38,13 +41,15 @@ export interface Tokenizer {
    * their first token without its space: `atStart`.
    */
   bytesOf(id: number, atStart?: boolean): Uint8Array;
+  /** Whether an id is a control token: of no text. */
   isControl(id: number): boolean;
 }
 
 // A leading U+FEFF is text of the document like any other here; the default decoder would swallow it.
 const newDecoder = () => new TextDecoder("utf-8", { ignoreBOM: true });
 
-type ByteSource = Pick<Tokenizer, "bytesOf" | "isControl">;
+/** What decoding needs of a tokenizer. */
+export type ByteSource = Pick<Tokenizer, "bytesOf" | "isControl">;
 
 /** Implementation of `decode` over `bytesOf`. */
 export function decodeBytes(source: ByteSource, ids: ArrayLike<number>, options: DecodeOptions = {}): string {
@@ -64,6 +69,7 @@ export function streamDecoder(tokenizer: ByteSource, options: DecodeOptions = {}
   const decoder = newDecoder();
   let atStart = true;
   return {
+    /** Text that a token completes. */
     push(id: number): string {
       if (options.skipControl && tokenizer.isControl(id)) return "";
       const bytes = tokenizer.bytesOf(id, atStart);

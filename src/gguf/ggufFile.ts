@@ -13,6 +13,7 @@ export interface GgufFile extends GgufHeader {
   read(name: string): Promise<HostArray>;
   /** Values `begin` … `begin + count` in row-major order, both multiples of the type's block, as [count]. @throws UserError */
   readPart(name: string, begin: number, count: number): Promise<HostArray>;
+  /** Closes the file. */
   close(): Promise<void>;
 }
 

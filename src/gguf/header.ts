@@ -17,6 +17,7 @@ export interface GgufTensor {
   readonly bytes: number;
 }
 
+/** What a file says before its tensors. */
 export interface GgufHeader {
   readonly version: number;
   /** By key, such as "general.architecture". */

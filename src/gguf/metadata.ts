@@ -4,6 +4,7 @@ import { UserError } from "../base/errors.ts";
 /** Numbers beyond 2^53 stay bigint; arrays of numbers and booleans (0, 1) are typed arrays. */
 export type GgufValue = number | bigint | boolean | string | GgufNumbers | readonly GgufValue[];
 
+/** Arrays of numbers. */
 export type GgufNumbers =
   | Uint8Array
   | Int8Array

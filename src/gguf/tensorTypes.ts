@@ -13,6 +13,7 @@
 import { decode } from "../core/codecs.ts";
 import type { DType } from "../core/index.ts";
 
+/** How the values of a tensor are stored. */
 export interface GgufTensorType {
   readonly name: string;
   /** Values of a block: dim 0 of the file, the last of the shape, is a multiple of it. */
