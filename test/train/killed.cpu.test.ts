@@ -62,6 +62,7 @@ describe("a run that is killed while it saves", () => {
     const saveMilliseconds = 1000 * Math.min(...ofType(eventsOf(straight), "checkpoint").map(({ seconds }) => seconds));
     const checkpoints = join(killed, "checkpoints");
     let [unfinished, before] = [0, 0];
+    let leftBehind = false;
     for (let kill = 1; kill <= kills; kill++) {
       const saves = 1 + Math.floor(3 * draw());
       const wait = draw() * saveMilliseconds;
@@ -77,7 +78,9 @@ describe("a run that is killed while it saves", () => {
         },
       });
       expect(signal, `kill ${kill}: ${stderr}`).toBe("SIGKILL");
-      if (readdirSync(checkpoints).some((name) => name.startsWith("."))) unfinished++;
+      if (kill > 1) expect(stderr.includes("was not finished: its process ended"), `kill ${kill}`).toBe(leftBehind);
+      leftBehind = readdirSync(checkpoints).some((name) => name.includes(".tmp-"));
+      if (leftBehind) unfinished++;
       const damaged: string[] = [];
       const newest = await newestCheckpoint(checkpoints, ({ path }, fault) => damaged.push(`${path}: ${fault}`));
       // What lies under a checkpoint's name is whole, whenever the process died.
