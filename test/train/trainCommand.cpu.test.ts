@@ -33,7 +33,8 @@ describe("halfbyte train", () => {
     expect(stdout).toMatch(/^MFU +[\d.]+ %$/m);
 
     const run = join(base, "a");
-    expect(readdirSync(run).sort()).toEqual(["checkpoints", "config.json", "events.jsonl", "loss.svg"]);
+    const all = ["best", "best.json", "checkpoints", "config.json", "events.jsonl", "loss.svg"];
+    expect(readdirSync(run).sort()).toEqual(all);
     expect(readFileSync(join(run, "loss.svg"), "utf8")).toContain("<svg");
     expect(JSON.parse(readFileSync(join(run, "config.json"), "utf8"))).toMatchObject({ steps: 20, run_name: "a" });
     const losses = ofType(eventsOf(run), "step").map(({ loss }) => loss);
