@@ -2,7 +2,7 @@
 import { megabytes } from "../base/byteSize.ts";
 import { bestCheckpoint } from "../checkpoint/index.ts";
 import { showConfig } from "../config/index.ts";
-import { packingText } from "../data/index.ts";
+import { packingText, type SourceSize } from "../data/index.ts";
 import { compareRuns } from "../metrics/index.ts";
 import { configureDefaultClient } from "../pjrt/index.ts";
 import { runTraining } from "../train/run.ts";
@@ -90,8 +90,16 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
   },
 };
 
-function sizeText({ train, validation, bytes }: NonNullable<Awaited<ReturnType<typeof prepareRun>>["data"]["size"]>) {
+function sizeText({
+  train,
+  validation,
+  bytes,
+  sources = [],
+}: NonNullable<Awaited<ReturnType<typeof prepareRun>>["data"]["size"]>) {
   const split = ({ tokens, documents }: typeof train) =>
     `${tokens.toLocaleString("en")} tokens in ${documents.toLocaleString("en")} document${documents === 1 ? "" : "s"}`;
-  return `text: ${megabytes(bytes)}; training ${split(train)}; validation ${validation ? split(validation) : "none"}`;
+  const both = ({ train, validation }: Pick<SourceSize, "train" | "validation">) =>
+    `training ${split(train)}; validation ${validation ? split(validation) : "none"}`;
+  const own = sources.map(({ source, ...size }) => `\n  ${source}: ${both(size)}`);
+  return `text: ${megabytes(bytes)}; ${both({ train, ...(validation && { validation }) })}${own.join("")}`;
 }

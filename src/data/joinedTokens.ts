@@ -44,6 +44,7 @@ export function joinedTokens(parts: readonly SourceTokens[]): SourceTokens {
     smallestDraw: parts.reduce((least, { smallestDraw }) => Math.min(least, smallestDraw), Number.POSITIVE_INFINITY),
     hash: parts.map(({ hash }) => hash).join(" "),
     badRecords: { count: 0 },
+    fileHashes: parts.flatMap(({ fileHashes }) => fileHashes),
   };
 }
 

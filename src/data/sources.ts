@@ -59,9 +59,13 @@ export async function openSources(
   };
 
   const opened: OpenSource[] = [];
+  const trainedOn = new Map<string, string>();
   try {
     for (const { path, weight, files } of train) {
       const tokens = await open(files);
+      files.forEach((file, i) => {
+        trainedOn.set(tokens.fileHashes[i]!, file.path);
+      });
       const split = splitSource(tokens, files, settings, tokenizer);
       const weighted = weight === undefined ? {} : { weight };
       opened.push({ name: path, ...weighted, ...split, ...sizeOfFiles(files, tokens), close: tokens.stream.close });
@@ -69,6 +73,14 @@ export async function openSources(
     for (const { path, files } of validation) {
       const tokens = await open(files);
       const { stream } = tokens;
+      const copies = files.filter((_, i) => trainedOn.has(tokens.fileHashes[i]!));
+      if (copies.length > 0) {
+        const [copy] = copies;
+        const original = trainedOn.get(tokens.fileHashes[files.indexOf(copy!)]!);
+        say(
+          `note: ${copies.length} file(s) of eval_dataset_path are copies of what is trained on, such as ${copy!.path} of ${original}: validation on them says nothing`,
+        );
+      }
       opened.push({ name: path, validation: stream, hash: "", ...sizeOfFiles(files, tokens), close: stream.close });
     }
     return opened;

@@ -75,7 +75,7 @@ async function storedFile(file: SourceFile, options: StoredTokensOptions): Promi
       `note: ${badRecords.first} documents of ${file.path} do not end with the tokenizer's end token (id ${eosId}): nothing in the text tells where they end`,
     );
   }
-  return { ...openEntry(entry, { path: file.path, sha256 }), badRecords: { count: 0 } };
+  return { ...openEntry(entry, [sha256], { path: file.path, sha256 }), badRecords: { count: 0 } };
 }
 
 const plainWidth = ({ width, tokenizer }: StoredTokensOptions): TokenWidth =>

@@ -21,6 +21,8 @@ export interface SourceTokens {
   /** Of what there is to be read: SHA-256, hexadecimal. */
   readonly hash: string;
   readonly badRecords: TokenManifest["badRecords"];
+  /** SHA-256 of each file, hexadecimal. */
+  readonly fileHashes: readonly string[];
 }
 
 export interface TextTokensOptions extends Pick<ReadingOptions, "kind" | "columns" | "badRecords"> {
@@ -74,12 +76,13 @@ export async function textTokens(files: readonly SourceFile[], options: TextToke
     },
   });
   if (entry.wasCached) options.onEncoded(files.reduce((sum, file) => sum + file.bytes, 0));
-  return openEntry(entry);
+  return openEntry(entry, hashes);
 }
 
 /** @param stored where the tokens lie, of an entry that has none itself */
 export function openEntry(
   { folder, manifest, passing }: TokenEntry,
+  fileHashes: readonly string[],
   stored?: { readonly path: string; readonly sha256: string },
 ): SourceTokens {
   const { width, tokens, documents, files, smallestDraw = 0, badRecords } = manifest;
@@ -110,5 +113,6 @@ export function openEntry(
       .map((file) => file?.sha256 ?? "")
       .join(" "),
     badRecords,
+    fileHashes,
   };
 }

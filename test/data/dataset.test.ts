@@ -1,4 +1,4 @@
-import { symlinkSync } from "node:fs";
+import { symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { trainBpe } from "../../src/data/bpeTrainer.ts";
@@ -63,6 +63,13 @@ describe("openDataset", () => {
     const batch = data.validation!.batchAt(0);
     expect(batch.validTokens).toBe(9);
     expect(batch.targetBytes).toBe(8); // of nine b's the first is no target, and the end token has no bytes
+
+    writeFileSync(join(folder, "eval", "copy.txt"), letters("a", 50));
+    const said: string[] = [];
+    (await openDataset(settings(paths), { vocabSize: 257, shuffleSeed: 0, say: (text) => said.push(text) })).close!();
+    expect(said).toEqual([
+      expect.stringMatching(/^note: 1 file\(s\) of eval_dataset_path are copies .*copy\.txt of .*a\.txt/),
+    ]);
 
     symlinkSync(join(folder, "train", "a.txt"), join(folder, "eval", "same.txt"));
     await expect(open(paths)).rejects.toThrow(/share 1 file\(s\)/);

@@ -45,6 +45,7 @@ describe("a run on several sources", () => {
     const shape = ["checkpoint_period=2", "eval_interval=2", "learning_rate_schedule_steps=4"];
     const shown = await train(...data, ...shape, "steps=4", "run_name=straight");
     expect(shown).toContain(`loss of ${b}: `);
+    expect(shown).toMatch(/\n {2}\S+b\.jsonl\.gz: training [\d,]+ tokens in \d+ documents; validation /);
     const [first, last] = eventsOf(base, "straight", "eval");
     expect(first!.sources!.map(({ source }) => source).sort()).toEqual([a, b]);
     const { sources, loss, validTokens } = last!;
