@@ -1,5 +1,6 @@
 /** JSON Lines: a record a line. Blank lines, a byte order mark, CR LF and a missing last line end are no faults. */
 import { UserError } from "../base/errors.ts";
+import { parseJson } from "../base/json.ts";
 import { type FileBytesOptions, fileBytes } from "./fileBytes.ts";
 import type { ReadRecord } from "./records.ts";
 
@@ -25,7 +26,7 @@ export async function* jsonLines(path: string, options: FileBytesOptions = {}): 
     if (text.trim() === "") continue;
     let value: unknown;
     try {
-      value = JSON.parse(text);
+      value = parseJson(text);
     } catch (error) {
       yield { place, problem: notJson(text, error as Error) };
       continue;

@@ -1,15 +1,17 @@
 /** Parquet files: a record a row, a row group in memory at a time. */
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
-import { type Compressors, parquetMetadataAsync, parquetReadObjects, parquetSchema } from "hyparquet";
-import { compressors } from "hyparquet-compressors";
+import { statSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
 import type { FileBytesOptions } from "./fileBytes.ts";
+import { giveBack, type ParquetJob, takeProcess } from "./parquetProcess.ts";
 import type { ReadRecord } from "./records.ts";
 
-/** A page is unpacked whole, to the size that the file says. Writers make pages of about 1 MiB. */
-const largestPage = 1 << 29;
-/** Rows; writers make groups of 2^17 to some millions. */
-const largestGroup = 1 << 26;
+export interface ParquetOptions extends FileBytesOptions {
+  /** Seconds that a part may take, beside those for its size. Default: 60. */
+  readonly patience?: number;
+}
+
+/** For each megabyte of the file: what the slowest codec takes ten times over. */
+const secondsEach = 1;
 
 /**
  * @param columns those that are wanted; of them, rows have those that the file has
@@ -18,26 +20,22 @@ const largestGroup = 1 << 26;
 export async function* parquetRows(
   path: string,
   columns: readonly string[],
-  { onRead = () => {} }: FileBytesOptions = {},
+  { onRead = () => {}, patience = 60 }: ParquetOptions = {},
 ): AsyncGenerator<ReadRecord> {
-  const reading = <T>(work: () => Promise<T>) =>
-    work().catch((error: Error) => {
-      throw new UserError("E_DATASET_READ", `${path}: can't be read as Parquet (${error.message})`, { cause: error });
-    });
-  const fd = await reading(async () => openSync(path, "r"));
+  const fail = (reason: string, cause?: unknown): never => {
+    throw new UserError("E_DATASET_READ", `${path}: can't be read as Parquet (${reason})`, { cause });
+  };
+  let size: number;
   try {
-    const { size } = fstatSync(fd);
-    const file = {
-      byteLength: size,
-      slice(start: number, end = size): ArrayBuffer {
-        if (!(start >= 0 && start <= end && end <= size)) {
-          throw new Error(`bytes ${start} to ${end} lie outside the file of ${size}`);
-        }
-        return readExactly(fd, start, end - start);
-      },
-    };
-    const metadata = await reading(() => parquetMetadataAsync(file));
-    const names = await reading(async () => parquetSchema(metadata).children.map(({ element }) => element.name));
+    size = statSync(path).size;
+  } catch (error) {
+    return fail((error as Error).message, error);
+  }
+  const reader = takeProcess(size);
+  const ask = (job: ParquetJob, bytes: number) =>
+    reader.ask(job, patience + (secondsEach * bytes) / 1e6).catch((error: Error) => fail(error.message, error));
+  try {
+    const { columns: names, groups } = (await ask({ path }, 0)).parts!;
     const present = columns.filter((column) => names.includes(column));
     if (present.length === 0) {
       throw new UserError(
@@ -45,51 +43,14 @@ export async function* parquetRows(
         `${path}: no column is named ${columns.join(" or ")}; it has ${names.join(", ")}: set train_data_columns`,
       );
     }
+    const all = groups.reduce((sum, { rows }) => sum + rows, 0);
     let row = 0;
-    for (const group of metadata.row_groups) {
-      const rows = Number(group.num_rows);
-      if (!(rows >= 0 && rows <= largestGroup)) {
-        throw new UserError(
-          "E_DATASET_READ",
-          `${path}: a row group of ${rows} rows; the most that is read is ${largestGroup}`,
-        );
-      }
-      const range = { rowStart: row, rowEnd: row + rows };
-      const records = await reading(() =>
-        parquetReadObjects({ ...{ file, metadata, columns: [...present], compressors: bounded }, ...range }),
-      );
-      if (records.length !== rows) {
-        throw new UserError(
-          "E_DATASET_READ",
-          `${path}: rows ${row + 1} to ${row + rows} are missing: the file is damaged`,
-        );
-      }
-      for (const value of records) yield { place: `row ${++row}`, value };
-      onRead(Math.round((size * rows) / Math.max(1, Number(metadata.num_rows))));
+    for (const [group, { rows: count, bytes }] of groups.entries()) {
+      const { rows } = await ask({ path, rows: { group, columns: present } }, bytes);
+      for (const value of rows) yield { place: `row ${++row}`, value };
+      onRead(Math.round((size * count) / Math.max(1, all)));
     }
   } finally {
-    closeSync(fd);
+    giveBack(reader);
   }
 }
-
-function readExactly(fd: number, start: number, length: number): ArrayBuffer {
-  const bytes = new Uint8Array(length);
-  for (let done = 0; done < length; ) {
-    const count = readSync(fd, bytes, done, length - done, start + done);
-    if (count === 0) throw new Error("the file has become shorter");
-    done += count;
-  }
-  return bytes.buffer;
-}
-
-const bounded: Compressors = Object.fromEntries(
-  Object.entries(compressors).map(([name, unpack]) => [
-    name,
-    (input: Uint8Array, outputLength: number) => {
-      if (!(outputLength >= 0 && outputLength <= largestPage)) {
-        throw new Error(`a page of ${outputLength} bytes; the most that is read is 512 MiB`);
-      }
-      return unpack(input, outputLength);
-    },
-  ]),
-);

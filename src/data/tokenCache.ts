@@ -25,7 +25,7 @@ import { type CacheLimit, cacheLimit } from "../base/cacheLimit.ts";
 import { UserError } from "../base/errors.ts";
 import { cacheFolder } from "../pjrt/index.ts";
 import { type FileHashes, fileHashes } from "./fileHashes.ts";
-import { manifestSchema, type TokenForm, type TokenManifest, TokenWriter, tokenFormat } from "./tokenWriter.ts";
+import { parseManifest, type TokenForm, type TokenManifest, TokenWriter, tokenFormat } from "./tokenWriter.ts";
 
 /** Left by a process that was killed while it wrote. */
 const abandonedAfterMs = 3600_000;
@@ -115,7 +115,7 @@ function placeOf({ folder, limit, say }: TokenCache, madeOf: MakeTokens["madeOf"
 async function wholeEntry({ hashes, say }: TokenCache, folder: string): Promise<TokenManifest | undefined> {
   if (!existsSync(folder)) return undefined;
   try {
-    const manifest = manifestSchema.parse(JSON.parse(readFileSync(join(folder, "manifest.json"), "utf8")));
+    const manifest = parseManifest(readFileSync(join(folder, "manifest.json"), "utf8"));
     for (const [name, { bytes, sha256 }] of Object.entries(manifest.files)) {
       const path = join(folder, name);
       if (statSync(path).size !== bytes || (await hashes.hashOf(path)) !== sha256)

@@ -11,7 +11,7 @@ export const tokenFormat = "halfbyte tokens 1";
 const fileRecord = z.object({ bytes: z.int().nonnegative(), sha256: z.string() });
 
 /** manifest.json of a folder of tokens, written last. */
-export const manifestSchema = z.object({
+const manifestSchema = z.object({
   format: z.literal(tokenFormat),
   /** What the tokens were made of, for people. */
   madeOf: z.record(z.string(), z.unknown()),
@@ -33,6 +33,18 @@ export interface TokenForm {
   readonly masked: boolean;
   /** The tokens themselves lie in the user's files. Default: here. */
   readonly stored?: boolean;
+}
+
+const hashOfManifest = (manifest: TokenManifest): string =>
+  createHash("sha256")
+    .update(JSON.stringify(manifestSchema.parse(manifest)))
+    .digest("hex");
+
+/** The manifest of a manifest.json. @throws Error where it is damaged */
+export function parseManifest(text: string): TokenManifest {
+  const { sha256, ...manifest } = manifestSchema.extend({ sha256: z.string() }).parse(JSON.parse(text));
+  if (hashOfManifest(manifest) !== sha256) throw new Error("manifest.json is damaged");
+  return manifest;
 }
 
 /** Owns open files: `finish` or `abandon` it. */
@@ -85,7 +97,7 @@ export class TokenWriter {
       ...{ badRecords, files },
     };
     const last = new HashedFile(this.folder, "manifest.json");
-    last.append(Buffer.from(`${JSON.stringify(manifest, null, 2)}\n`));
+    last.append(Buffer.from(`${JSON.stringify({ ...manifest, sha256: hashOfManifest(manifest) }, null, 2)}\n`));
     last.finish();
     return manifest;
   }

@@ -11,10 +11,10 @@ import { formats } from "./formats.ts";
 import { type Fault, fuzz } from "./fuzzer.ts";
 import { mutantOf, withFolder, writeFiles } from "./mutant.ts";
 
-const rounds = Number(process.env.HALFBYTE_FUZZ_ROUNDS ?? 150);
+const rounds = Number(process.env.HALFBYTE_FUZZ_ROUNDS ?? 60);
 const seed = Number(process.env.HALFBYTE_FUZZ_SEED ?? 1);
 const [only, from = "0"] = (process.env.HALFBYTE_FUZZ_ONLY ?? "").split(":") as [string, string?];
-const wanted = formats.filter(({ name }) => only === "" || name === only);
+const wanted = formats.filter(({ name }) => only === "" || only.split(",").includes(name));
 
 /** Keeps the input of a fault where it can be looked at. */
 async function keep({ format: name, number, what }: Fault): Promise<string> {
