@@ -14,6 +14,10 @@ export interface ModelFiles {
   readonly files: readonly SafetensorsFile[];
   /** Shape and dtype of each tensor. */
   readonly specs: ReadonlyMap<string, Spec>;
+  /** Of a folder whose weights are in shards. */
+  readonly index?: ModelIndex;
+  /** What a person may not expect of how they are read. */
+  readonly notes: readonly string[];
   /** config.json; empty for a single file. */
   readonly config: Readonly<Record<string, unknown>>;
   read(name: string): Promise<HostArray>;
@@ -22,14 +26,18 @@ export interface ModelFiles {
   close(): Promise<void>;
 }
 
-export const indexName = "model.safetensors.index.json";
+const wholeName = "model.safetensors";
+export const indexName = `${wholeName}.index.json`;
 const indexSchema = z.looseObject({
   metadata: z.looseObject({}).optional(),
   weight_map: z.record(z.string(), z.string().regex(/^[^/\\]+$/)),
 });
 
+export type ModelIndex = z.infer<typeof indexSchema>;
+
 /**
- * Opens a `.safetensors` file or a folder, and checks every header and that the index tells the truth.
+ * Opens a `.safetensors` file or a folder, and checks every header and that the index tells the truth. Of a folder with both, the
+ * single file is read, as transformers does.
  * @throws UserError where a file or tensor is missing or malformed
  */
 export async function openModelFiles(path: string): Promise<ModelFiles> {
@@ -42,8 +50,9 @@ export async function openModelFiles(path: string): Promise<ModelFiles> {
   try {
     const folder = stat.isDirectory();
     if (folder && !hasModelFiles(path)) throw noModel(path);
-    const index = folder ? readIndex(path) : undefined;
-    const names = folder ? weightFiles(index) : [""];
+    const [whole, sharded] = [wholeName, indexName].map((name) => folder && existsSync(join(path, name)));
+    const index = sharded && !whole ? readIndex(join(path, indexName)) : undefined;
+    const names = !folder ? [""] : index === undefined ? [wholeName] : shardNames(index);
     for (const name of names) files.push(await openSafetensors(join(path, name)));
     const home = homesOf(files);
     if (index !== undefined) checkIndex(path, index.weight_map, home);
@@ -51,6 +60,8 @@ export async function openModelFiles(path: string): Promise<ModelFiles> {
       path,
       files,
       specs: new Map([...home].map(([name, file]) => [name, file.tensors.get(name)!])),
+      ...(index && { index }),
+      notes: whole && sharded ? [`${path} has ${wholeName} and ${indexName}: the single file was read`] : [],
       config: folder ? readConfig(path) : {},
       read: async (name) => (home.get(name) ?? files[0]!).read(name),
       readPart: async (name, begin, count) => (home.get(name) ?? files[0]!).readPart(name, begin, count),
@@ -64,7 +75,7 @@ export async function openModelFiles(path: string): Promise<ModelFiles> {
 
 /** Whether a folder holds a model as Hugging Face keeps it. */
 export const hasModelFiles = (folder: string): boolean =>
-  ["model.safetensors", indexName].some((name) => existsSync(join(folder, name)));
+  [wholeName, indexName].some((name) => existsSync(join(folder, name)));
 
 /** Weights in containers that are not read: pickles, which can hold any program, and other frameworks'. */
 const otherContainers = /\.(bin|pt|pth|h5|msgpack|gguf)$/;
@@ -77,7 +88,7 @@ function noModel(folder: string): UserError {
     : existsSync(join(folder, "checkpoints"))
       ? `; it is a run: give the weights of one of its checkpoints, ${join(folder, "checkpoints", "STEP", own)}`
       : otherWeightsIn(folder);
-  return new UserError("E_CHECKPOINT", `${folder}: no such file as model.safetensors or ${indexName}${fix}`);
+  return new UserError("E_CHECKPOINT", `${folder}: no such file as ${wholeName} or ${indexName}${fix}`);
 }
 
 function otherWeightsIn(folder: string): string {
@@ -87,19 +98,14 @@ function otherWeightsIn(folder: string): string {
   return `; its weights are in ${other}, which is not read: have transformers save them with safe_serialization=True`;
 }
 
-type Index = z.infer<typeof indexSchema>;
-
-/** The index of a folder of shards; undefined where it has none. @throws UserError */
-export function readIndex(folder: string): Index | undefined {
-  const path = join(folder, indexName);
-  if (!existsSync(path)) return undefined;
+/** @throws UserError */
+function readIndex(path: string): ModelIndex {
   const parsed = indexSchema.safeParse(readJson(path));
   if (!parsed.success) throw new UserError("E_CHECKPOINT", `${path}: no weight_map of file names`);
   return parsed.data;
 }
 
-const weightFiles = (index: Index | undefined): readonly string[] =>
-  index === undefined ? ["model.safetensors"] : [...new Set(Object.values(index.weight_map))].sort();
+const shardNames = ({ weight_map }: ModelIndex): readonly string[] => [...new Set(Object.values(weight_map))].sort();
 
 /** @throws UserError where two files have a tensor of one name */
 function homesOf(files: readonly SafetensorsFile[]): Map<string, SafetensorsFile> {

@@ -4,7 +4,7 @@ import { copyFile, readdir } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { byteLength, type HostArray } from "../core/index.ts";
-import { indexName, type ModelFiles, readIndex } from "./modelFiles.ts";
+import { indexName, type ModelFiles } from "./modelFiles.ts";
 import { type LazyArray, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
 import { removeLeftovers, writeFolder, writeJson } from "./wholeFolder.ts";
 
@@ -25,6 +25,8 @@ export interface WrittenModel {
   readonly bytes: number;
   /** Files of the source's folder that were copied. */
   readonly copied: readonly string[];
+  /** What a person may not expect of how the source was read. */
+  readonly notes: readonly string[];
 }
 
 /**
@@ -35,7 +37,7 @@ export interface WrittenModel {
 export async function writeModelFiles(source: ModelFiles, output: string, model: ModelToWrite): Promise<WrittenModel> {
   refuseExisting(output);
   const fromFolder = statSync(source.path).isDirectory();
-  const sharded = fromFolder && existsSync(join(source.path, indexName));
+  const { index, notes } = source;
   let bytes = 0;
   const copied = fromFolder ? await othersOf(source.path, model.without ?? []) : [];
   await removeLeftovers(dirname(output), basename(output));
@@ -43,7 +45,7 @@ export async function writeModelFiles(source: ModelFiles, output: string, model:
     const weight_map: Record<string, string> = {};
     let total_size = 0;
     for (const file of source.files) {
-      const name = sharded ? basename(file.path) : "model.safetensors";
+      const name = index ? basename(file.path) : "model.safetensors";
       const entries = model.entries(file);
       const written = await writeSafetensors(join(folder, name), entries, file.metadata);
       bytes += written.bytes;
@@ -52,8 +54,8 @@ export async function writeModelFiles(source: ModelFiles, output: string, model:
         total_size += byteLength(spec);
       }
     }
-    if (sharded) {
-      const metadata = { ...readIndex(source.path)?.metadata, total_size };
+    if (index) {
+      const metadata = { ...index.metadata, total_size };
       await writeJson(join(folder, indexName), { metadata, weight_map });
     }
     if (Object.keys(model.config).length > 0) await writeJson(join(folder, "config.json"), model.config);
@@ -61,7 +63,7 @@ export async function writeModelFiles(source: ModelFiles, output: string, model:
       await copyFile(join(source.path, name), join(folder, name), constants.COPYFILE_FICLONE);
     }
   });
-  return { bytes, copied };
+  return { bytes, copied, notes };
 }
 
 /** @throws UserError (E_OUTPUT) */

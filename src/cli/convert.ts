@@ -28,7 +28,7 @@ is there whole or not at all.
   to              huggingface (default): config.json, model.safetensors (or shards and their index), the tokenizer
                   halfbyte: float32 weights with their hashes, for load_parameters_path
   dtype           of all weights: float32, bfloat16 or float16, rounded to nearest, ties to even. Default: each as it is
-                  stored; bfloat16 of a GGUF file with quantized blocks
+                  stored (float64 becomes float32); bfloat16 of a GGUF file with quantized blocks
   max_shard_size  the largest file of weights, 5GB unless you say otherwise
   verify          true compares the logits of 12 tokens before and after, computed on the host from what is on disk
   --json          the result as one JSON object on standard output
@@ -108,13 +108,14 @@ const kinds: Readonly<Record<SourceKind, string>> = {
 };
 
 function shown(output: string, result: ConvertedModel, seconds: number): string {
-  const { source, from, dtype, tensors, parameters, bytes, shards, files, dropped, verification } = result;
+  const { source, from, dtype, tensors, parameters, bytes, shards, files, dropped, notes, verification } = result;
   const millions = (parameters / 1e6).toFixed(parameters < 1e7 ? 2 : 0);
   return [
     `${output}: from ${source}, ${kinds[from]}`,
     `  ${tensors} tensors, ${millions} million parameters, ${dtype}: ${megabytes(bytes)} in ${shards === 1 ? "one file" : `${shards} files`}, ${seconds.toFixed(1)} s`,
     ...(files.length > 0 ? [`  beside them: config.json, ${files.join(", ")}`] : []),
     ...(dropped.length > 0 ? [`  left out, for they say nothing of their own: ${dropped.join(", ")}`] : []),
+    ...notes.map((note) => `  note: ${note}`),
     ...(verification ? [showVerification(verification)] : []),
     "",
   ].join("\n");

@@ -99,9 +99,9 @@ async function quantize(
     bytesBefore: result.bytesBefore,
     bytes: result.bytes,
   };
-  const { ignored, copied } = result;
+  const { ignored, copied, notes } = result;
   return {
-    json: `${JSON.stringify({ ...facts, ignored, copied, tensors })}\n`,
+    json: `${JSON.stringify({ ...facts, ignored, copied, notes, tensors })}\n`,
     text: [
       ...showErrors(tensors),
       "",
@@ -110,6 +110,7 @@ async function quantize(
       ...(ignored.length === 0
         ? []
         : [`left as they are: ${ignored.length} linear layers (ignore, and routers of experts)`]),
+      ...notes.map((note) => `note: ${note}`),
       "",
     ].join("\n"),
   };
@@ -127,7 +128,11 @@ async function decompress(path: string, output: string, settings: Settings, stop
   const seconds = (performance.now() - start) / 1000;
   return {
     json: `${JSON.stringify({ output, format: "bf16", seconds, ...result })}\n`,
-    text: `${output}: ${result.tensors.length} weights as bfloat16; ${megabytes(result.bytesBefore)} became ${megabytes(result.bytes)} in ${seconds.toFixed(1)} s\n`,
+    text: [
+      `${output}: ${result.tensors.length} weights as bfloat16; ${megabytes(result.bytesBefore)} became ${megabytes(result.bytes)} in ${seconds.toFixed(1)} s`,
+      ...result.notes.map((note) => `note: ${note}`),
+      "",
+    ].join("\n"),
   };
 }
 

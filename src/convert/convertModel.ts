@@ -65,6 +65,8 @@ export interface ConvertedModel {
   readonly files: readonly string[];
   /** Entries of the source that hold nothing of the model and were left out. */
   readonly dropped: readonly string[];
+  /** What a person may not expect of what was read and written. */
+  readonly notes: readonly string[];
   readonly verification?: Verification;
 }
 
@@ -141,6 +143,7 @@ async function convertOpened(
     shards: shards.length,
     files,
     dropped: source.dropped,
+    notes: [...(source.notes ?? []), ...(asked === undefined ? narrowedNotes(source) : [])],
     ...(verification && { verification }),
   };
 }
@@ -180,6 +183,13 @@ function convertedTensors(
 
 /** float64 has no place among the dtypes that are written. */
 const storedDType = ({ dtype }: Spec): StoredDType => (dtype === "float64" ? "float32" : (dtype as StoredDType));
+
+/** Says that tensors are rounded though no dtype was asked for. */
+function narrowedNotes({ tensors }: ModelSource): string[] {
+  const count = [...tensors.values()].filter((tensor) => storedDType(tensor) !== tensor.dtype).length;
+  const subject = count === 1 ? "1 tensor was" : `${count} tensors were`;
+  return count === 0 ? [] : [`${subject} rounded from float64 to float32, the widest dtype that is written`];
+}
 
 /** The dtype of most bytes. */
 function mainDType(tensors: Iterable<Spec>): StoredDType {

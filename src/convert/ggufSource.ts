@@ -96,8 +96,7 @@ async function configOf(file: GgufFile): Promise<HfLlamaConfig> {
   };
   const needed = (key: string): number => at(key) ?? refuse(`llama.${key} is missing`);
   if ((at("expert_count") ?? 0) > 0) refuse("it is a mixture of experts (llama.expert_count), which is not read");
-  const scaling = metadata.get("llama.rope.scaling.type") ?? "none";
-  if (scaling !== "none") refuse(`its rotary positions are scaled by "${scaling}", which is not read`);
+  refuseScaledPositions(metadata, at, refuse);
   const numHeads = needed("attention.head_count");
   const embDim = needed("embedding_length");
   const headDim = at("attention.key_length") ?? embDim / numHeads;
@@ -134,6 +133,22 @@ async function configOf(file: GgufFile): Promise<HfLlamaConfig> {
     ...(typeof bos === "number" && { bosTokenId: bos }),
     eosTokenIds: typeof eos === "number" ? [eos] : [],
   };
+}
+
+/** llama.cpp takes a type that is not said for linear, and scaling by 1 for none; scale_linear is the factor's older name. */
+function refuseScaledPositions(
+  metadata: GgufFile["metadata"],
+  at: (key: string) => number | undefined,
+  refuse: (what: string) => never,
+): void {
+  const type = metadata.get("llama.rope.scaling.type") ?? "linear";
+  const factorKey = ["rope.scaling.factor", "rope.scale_linear"].find((key) => at(key) !== undefined);
+  const factor = factorKey === undefined ? 1 : at(factorKey);
+  const by = factor === 1 ? "" : ` (llama.${factorKey} is ${factor})`;
+  if (type !== "none" && (type !== "linear" || factor !== 1))
+    refuse(`its rotary positions are scaled by "${type}"${by}, which is not read`);
+  const attention = at("rope.scaling.attn_factor") ?? 1;
+  if (attention !== 1) refuse(`llama.rope.scaling.attn_factor is ${attention}; attention that is scaled is not read`);
 }
 
 /** The shortest decimal number that is this float32: 1e-5, which is stored as 0.00000999999974…. */

@@ -36,6 +36,7 @@ export async function openHuggingFace(path: string): Promise<ModelSource> {
       files: (await othersOf(path, quantizerFiles)).map((name) => ({ name, from: join(path, name) })),
       ...(existsSync(join(path, "tokenizer.json")) && { tokenizerPath: path }),
       dropped: [...all.keys()].filter((name) => isRedundant(name, config.config)),
+      notes: model.notes,
       quantized,
       close: () => model.close(),
     };

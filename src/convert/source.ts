@@ -38,6 +38,8 @@ export interface ModelSource {
   readonly tokenizerPath?: string;
   /** Entries that are not written, for they hold nothing of the model. */
   readonly dropped: readonly string[];
+  /** What a person may not expect of how it is read. */
+  readonly notes?: readonly string[];
   /** Whether values were rounded when they were stored: blocks of codes with scales. */
   readonly quantized: boolean;
   close(): Promise<void>;

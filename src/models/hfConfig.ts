@@ -24,6 +24,8 @@ const ropeSchema = z.object({
   rope_type: z.string().nullish(),
   type: z.string().nullish(),
   partial_rotary_factor: z.number().nullish(),
+  // Of scaled positions, which say by how much themselves; without scaling it says nothing.
+  original_max_position_embeddings: z.number().nullish(),
 });
 
 const llama3Schema = z.object({
@@ -78,13 +80,15 @@ export function parseHfConfig(json: unknown, dtype: LlamaConfig["dtype"], path =
     refuse(path, `attention sees ${window} tokens back (sliding_window), and here it sees all ${maxPositions}; ${fix}`);
   }
   const kvHeads = raw.num_key_value_heads === undefined ? defaults.numKvHeads : raw.num_key_value_heads;
+  const headDim = raw.head_dim ?? Math.floor(raw.hidden_size / numHeads);
+  if (headDim % 2 !== 0) refuse(path, `head_dim is ${headDim}; rotary positions turn pairs, so it must be even`);
   const config: LlamaConfig = {
     numLayers: raw.num_hidden_layers,
     embDim: raw.hidden_size,
     mlpDim: raw.intermediate_size,
     numHeads,
     numKvHeads: kvHeads ?? numHeads,
-    headDim: raw.head_dim ?? Math.floor(raw.hidden_size / numHeads),
+    headDim,
     vocabSize: raw.vocab_size,
     ...ropeOf(raw, path),
     normEps: raw.rms_norm_eps,
@@ -129,6 +133,14 @@ function ropeOf(raw: RawConfig, path: string): Pick<LlamaConfig, "ropeTheta" | "
   const kind = rope_type ?? type ?? "default";
   if (kind !== "default" && kind !== "llama3") {
     refuse(path, `rope type "${kind}" is not supported; "default" and "llama3" are`);
+  }
+  // Factors of 1 change nothing.
+  const unused = Object.keys(both).find(
+    (key) => !Object.hasOwn(ropeSchema.shape, key) && both[key] != null && both[key] !== 1,
+  );
+  if (kind === "default" && unused !== undefined) {
+    const said = (rope_type ?? type) == null ? "no rope_type is given" : 'rope_type "default" scales nothing';
+    refuse(path, `rotary positions have ${unused}: ${both[unused]}, but ${said}: name the type, or remove ${unused}`);
   }
   if (partial_rotary_factor != null && partial_rotary_factor !== 1) {
     refuse(path, `partial_rotary_factor ${partial_rotary_factor} is not supported, only 1`);

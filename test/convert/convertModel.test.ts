@@ -145,6 +145,42 @@ describe("convertModel, Hugging Face to Hugging Face", () => {
     expect([one.shards, await tensorsOf(one.output)]).toEqual([1, wanted]);
   });
 
+  it("takes the single file of a folder that has shards too, as transformers does, and says so", async () => {
+    const { output: folder } = await convert(goldenPath(`06_models/${llamaA}`), { maxShardBytes: 60_000 });
+    const single = await tensorsOf(goldenPath(`06_models/${llamaA}`));
+    const norm = single.get("model.norm.weight")!;
+    single.set("model.norm.weight", { ...norm, data: (norm.data as Uint16Array).map((bits) => bits + 1) });
+    await writeSafetensors(join(folder, "model.safetensors"), single);
+    const { output, notes } = await convert(folder);
+    expect(await tensorsOf(output)).toEqual(single);
+    expect(notes).toEqual([
+      `${folder} has model.safetensors and model.safetensors.index.json: the single file was read`,
+    ]);
+    const quantized = fresh();
+    const written = await quantizeModel(folder, quantized, { format: weightFormats.mxfp8 });
+    expect(written.notes).toEqual(notes);
+    expect(readdirSync(quantized).filter((name) => name.includes("safetensors"))).toEqual(["model.safetensors"]);
+    // A single file that lacks something is refused, though the shards have it.
+    single.delete("model.norm.weight");
+    await writeSafetensors(join(folder, "model.safetensors"), single);
+    expect(await refusal(folder)).toMatch(/"model.norm.weight" is missing/);
+  });
+
+  it("says that float64 weights are rounded where no dtype is asked for", async () => {
+    const source = await variant(fresh(), llamaB, {
+      tensors: (tensors) => {
+        for (const name of ["model.norm.weight", "model.layers.0.mlp.up_proj.weight"]) {
+          const { shape, data } = tensors.get(name)!;
+          tensors.set(name, hostArray(shape, "float64", Float64Array.from(data as Float32Array)));
+        }
+      },
+    });
+    const { output, notes } = await convert(source);
+    expect(notes).toEqual(["2 tensors were rounded from float64 to float32, the widest dtype that is written"]);
+    expect(await tensorsOf(output)).toEqual(await tensorsOf(goldenPath(`06_models/${llamaB}`)));
+    expect((await convert(source, { dtype: "float32" })).notes).toEqual([]);
+  });
+
   it("makes plain weights of quantized ones", async () => {
     const quantized = fresh();
     await quantizeModel(goldenPath(`06_models/${llamaA}`), quantized, { format: weightFormats.mxfp8 });
@@ -354,6 +390,12 @@ describe("convertModel, GGUF to Hugging Face", () => {
       /its architecture is "qwen2"; "llama" is read/,
     );
     expect(await file({ metadata: { "llama.rope.scaling.type": "yarn" } })).toMatch(/scaled by "yarn"/);
+    for (const key of ["llama.rope.scaling.factor", "llama.rope.scale_linear"])
+      for (const type of [undefined, "linear"])
+        expect(await file({ metadata: { "llama.rope.scaling.type": type, [key]: 4 } })).toMatch(
+          new RegExp(`scaled by "linear" \\(${key} is 4\\)`),
+        );
+    expect(await file({ metadata: { "llama.rope.scaling.attn_factor": 2 } })).toMatch(/attn_factor is 2/);
     expect(await file({ metadata: { "llama.rope.dimension_count": 4 } })).toMatch(/turn 4 of 8 values of a head/);
     expect(await file({ metadata: { "llama.expert_count": 8 } })).toMatch(/mixture of experts/);
     expect(await file({ metadata: { "split.count": 2 } })).toMatch(/one part of a split file/);
@@ -362,6 +404,15 @@ describe("convertModel, GGUF to Hugging Face", () => {
       /"viking" \(tokenizer.ggml.pre\), is not known/,
     );
   });
+});
+
+it.each([
+  { "llama.rope.scaling.factor": 1 },
+  { "llama.rope.scaling.type": "linear", "llama.rope.scale_linear": 1 },
+  { "llama.rope.scaling.type": "none", "llama.rope.scaling.factor": 4 },
+])("reads a GGUF file whose scaling changes nothing: %j", async (metadata) => {
+  const { output } = await convert(await ggufOf(`${fresh()}.gguf`, llamaB, { metadata }), { verify: true });
+  expect(configOf(output)).toMatchObject({ rope_scaling: null });
 });
 
 describe("convertModel, stopped", () => {
