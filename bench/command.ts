@@ -15,7 +15,7 @@ const largeBlocks = join(cacheFolder(), "native", "large-blocks.so");
  */
 export const keptMemory: Readonly<Record<string, string | undefined>> = {
   GLIBC_TUNABLES: glibcTunables,
-  ...(existsSync(largeBlocks) && !/[\s:]/.test(largeBlocks) && { LD_PRELOAD: largeBlocks }),
+  ...(existsSync(largeBlocks) && !/[\s:$]/.test(largeBlocks) && { LD_PRELOAD: largeBlocks }),
 };
 
 /** For commands that time things in their own process: runs this one once more, starting with the allocator's settings, and ends. */

@@ -61,9 +61,8 @@ export function parseHugePages(text: string): Memory["hugePages"] {
   return (chosen as Memory["hugePages"] | undefined) ?? "unknown";
 }
 
-/** Whether the launcher preloaded the allocator of large blocks. */
-export const servesLargeBlocks = (env: NodeJS.ProcessEnv): boolean =>
-  /(^|[\s:/])large-blocks\.so/.test(env.LD_PRELOAD ?? "");
+/** Whether the allocator of large blocks is loaded, in the text of /proc/self/maps. */
+export const servesLargeBlocks = (maps: string): boolean => /\/large-blocks\.so$/m.test(maps);
 
 /** Whether a value of GLIBC_TUNABLES (or a preloaded jemalloc) stops each step from faulting its memory in again. */
 export function keepsMemory(env: NodeJS.ProcessEnv): boolean {
@@ -99,7 +98,7 @@ export function readMachine(): Machine {
     allocator: {
       glibc: report.header?.glibcVersionRuntime,
       keepsMemory: keepsMemory(process.env),
-      largeBlocks: servesLargeBlocks(process.env),
+      largeBlocks: servesLargeBlocks(read("/proc/self/maps")),
     },
   };
 }

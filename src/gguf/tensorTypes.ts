@@ -25,10 +25,7 @@ export interface GgufTensorType {
   readonly decodeBlock?: (bytes: Uint8Array, from: number, to: Float32Array, at: number) => void;
 }
 
-const half = new Float32Array(1 << 16);
-for (let bits = 0; bits < half.length; bits++) half[bits] = decode("float16", bits);
-
-const f16 = (bytes: Uint8Array, at: number): number => half[bytes[at]! | (bytes[at + 1]! << 8)]!;
+const f16 = (bytes: Uint8Array, at: number): number => decode("float16", bytes[at]! | (bytes[at + 1]! << 8));
 const i8 = (byte: number): number => (byte << 24) >> 24;
 
 function decodeQ80(bytes: Uint8Array, from: number, to: Float32Array, at: number): void {

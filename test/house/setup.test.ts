@@ -119,6 +119,7 @@ describe("npm run setup", () => {
       "plugin present",
       "second-plugin skipped",
       "native-kernels skipped",
+      "large-blocks skipped",
       "demo-text skipped",
     ]);
     expect(pipCalls()).toBe(1);

@@ -1,6 +1,6 @@
 /** The allocator of large blocks in a program of its own, built as the set-up builds it. */
 import { spawnSync } from "node:child_process";
-import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, readlinkSync, rmSync, truncateSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -20,11 +20,18 @@ describe.skipIf("reason" in found)("the allocator of large blocks (needs a C++ c
     expect(largeBlocksAreBuilt(cache, root)).toBe(false);
     await buildLargeBlocks(cache, root, compiler);
     expect(largeBlocksAreBuilt(cache, root)).toBe(true);
-    expect(readlinkSync(largeBlocksLink(cache))).toMatch(/^large-blocks-[0-9a-f]{12}\.so$/);
+    expect(readlinkSync(largeBlocksLink(cache))).toMatch(/^large-blocks-[0-9a-f]{12}\/large-blocks\.so$/);
     rmSync(largeBlocksLink(cache));
     expect(largeBlocksAreBuilt(cache, root)).toBe(false);
     await buildLargeBlocks(cache, root, compiler);
     expect(existsSync(largeBlocksLink(cache))).toBe(true);
+  });
+
+  it("is built again where it is damaged: it would end every program", async () => {
+    truncateSync(largeBlocksLink(cache), 4000);
+    expect(largeBlocksAreBuilt(cache, root)).toBe(false);
+    await buildLargeBlocks(cache, root, compiler);
+    expect(largeBlocksAreBuilt(cache, root)).toBe(true);
   });
 
   it("reuses, joins, resizes and refuses as it says, on several threads", async () => {
