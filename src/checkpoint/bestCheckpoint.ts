@@ -53,6 +53,18 @@ export async function offerBestCheckpoint(folder: RunFolder, offered: BestCheckp
   }
 }
 
+/** No checkpoint of these steps, which were found damaged, is the best any more. @throws HalfbyteError where the record can't be removed */
+export async function forgetDamagedBest(folder: RunFolder, damaged: ReadonlySet<number>): Promise<void> {
+  const best = bestCheckpoint(folder);
+  if (best === undefined || !damaged.has(best.step)) return;
+  try {
+    await rm(folder.best, { force: true });
+    await rm(folder.bestRecord, { force: true });
+  } catch (error) {
+    throw notWritable(folder.bestRecord, error);
+  }
+}
+
 async function link({ path, best }: RunFolder, checkpoint: string): Promise<void> {
   const target = relative(path, checkpoint);
   if (targetOf(best) === target) return;

@@ -7,6 +7,8 @@ export interface Retention {
   readonly period?: number;
   /** The step of one that stays in any case. */
   readonly best?: number;
+  /** Steps of checkpoints that are known to be damaged: they count as nothing and stay. */
+  readonly damaged?: ReadonlySet<number>;
 }
 
 /** Of the steps of whole checkpoints, in their order, those that go. */

@@ -1,5 +1,15 @@
 /** Where a run keeps its things: BASE/RUN/{config.json, events.jsonl, tokenizer/, checkpoints/, best.json, best}. */
-import { accessSync, constants, existsSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import {
+  accessSync,
+  constants,
+  existsSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { HalfbyteError, UserError } from "../base/errors.ts";
 import { isAlive, startOf } from "./processes.ts";
@@ -78,13 +88,14 @@ const held = new Map<string, RunFolder>();
 export function lockRun(folder: RunFolder): () => void {
   const { path } = folder;
   const file = lockFile(folder);
-  const claim = () => writeFileSync(file, `${process.pid} ${startOf(process.pid) ?? ""}`.trim(), { flag: "wx" });
+  const claim = () => writeWithOwner(file);
   if (!claimed(file, claim)) {
     // Of processes that find the same lock of a dead one, one at a time may look again and take it over.
     const takeover = `${file}.takeover`;
     const owner = runOwner(folder);
     if (owner !== undefined && owner !== process.pid) throw inUse(path, owner, file);
     if (owner === undefined) {
+      if (isBeingWritten(file)) throw inUse(path, undefined, file);
       if (!claimed(takeover, () => writeFileSync(takeover, "", { flag: "wx" }))) throw inUse(path, undefined, takeover);
       try {
         const since = runOwner(folder);
@@ -100,6 +111,33 @@ export function lockRun(folder: RunFolder): () => void {
   if (held.size === 0) process.once("exit", releaseRunLocks);
   held.set(file, folder);
   return () => release(file, folder);
+}
+
+/** Makes a lock that is not there, with its owner in it from the first moment on. @throws the system's error */
+function writeWithOwner(file: string): void {
+  const owner = `${process.pid} ${startOf(process.pid) ?? ""}`.trim();
+  const unfinished = `${file}.${process.pid}`;
+  try {
+    writeFileSync(unfinished, owner);
+    linkSync(unfinished, file);
+  } catch (error) {
+    if (!withoutLinks.includes((error as NodeJS.ErrnoException).code ?? "")) throw error;
+    writeFileSync(file, owner, { flag: "wx" });
+  } finally {
+    rmSync(unfinished, { force: true });
+  }
+}
+
+/** What file systems that have no hard links answer. */
+const withoutLinks = ["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS"];
+
+/**
+ * Whether a lock has no owner yet because it was made just now, as locks are where there are no hard links. One that stays
+ * empty is of a process that died over it.
+ */
+function isBeingWritten(file: string): boolean {
+  const found = statSync(file, { throwIfNoEntry: false });
+  return found?.size === 0 && Math.abs(Date.now() - found.mtimeMs) < 5000;
 }
 
 /** Whether `claim` made a file that was not there. @throws HalfbyteError where it can't be written */

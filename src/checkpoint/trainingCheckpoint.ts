@@ -99,7 +99,7 @@ export async function saveCheckpoint(
   try {
     await removeLeftovers(checkpoints);
     await writeWholeFolder(path, (folder) => writeCheckpointFiles(folder, arrays, progress, onlyWriter));
-    await deleteOlder(checkpoints, retention);
+    await deleteOlder(checkpoints, progress.step, retention);
   } catch (error) {
     throw notWritable(path, error);
   }
@@ -154,10 +154,15 @@ async function bothDone<T>(one: Promise<T>, other: Promise<T>): Promise<[T, T]> 
   return [await one, await other];
 }
 
-/** Only whole ones count: damaged ones are no checkpoints and nothing that may be deleted unasked. */
-async function deleteOlder(checkpoints: string, retention: Retention): Promise<void> {
+/**
+ * Only whole ones count: damaged ones are no checkpoints and nothing that may be deleted unasked. Those of later steps than the
+ * one just saved are not older, and can't take its place.
+ */
+async function deleteOlder(checkpoints: string, saved: number, retention: Retention): Promise<void> {
   if (retention.last === undefined) return;
-  const whole = listCheckpoints(checkpoints).filter(({ path }) => looksWhole(path));
+  const counts = ({ step, path }: CheckpointPlace) =>
+    step === saved || (step < saved && !retention.damaged?.has(step) && looksWhole(path));
+  const whole = listCheckpoints(checkpoints).filter(counts);
   const steps = whole.map(({ step }) => step);
   for (const step of expendableSteps(steps, retention)) await removeFolder(checkpointPath(checkpoints, step));
 }

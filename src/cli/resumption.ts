@@ -19,12 +19,17 @@ import {
   withSettings,
 } from "../config/index.ts";
 
+export interface PlaceToResume extends CheckpointPlace {
+  /** Steps of newer checkpoints, which are not whole. */
+  readonly damaged: readonly number[];
+}
+
 /** The checkpoint a run goes on from, or undefined for a run from the beginning. @throws UserError where all are damaged */
 export async function placeToResume(
   { run }: Config,
   folder: RunFolder,
   say: (text: string) => void,
-): Promise<CheckpointPlace | undefined> {
+): Promise<PlaceToResume | undefined> {
   if (listCheckpoints(folder.checkpoints).length === 0) return undefined;
   if (!run.enableCheckpointing) {
     throw new UserError(
@@ -33,9 +38,11 @@ export async function placeToResume(
     );
   }
   const faults: string[] = [];
-  const newest = await newestCheckpoint(folder.checkpoints, ({ path }, fault) =>
-    faults.push(`${path} is not used: ${fault}`),
-  );
+  const damaged: number[] = [];
+  const newest = await newestCheckpoint(folder.checkpoints, ({ step, path }, fault) => {
+    faults.push(`${path} is not used: ${fault}`);
+    damaged.push(step);
+  });
   if (newest === undefined) {
     throw new UserError(
       "E_RESUME",
@@ -45,7 +52,7 @@ export async function placeToResume(
   for (const path of unfinishedFolders(folder.checkpoints))
     say(`${path} was not finished: its process ended meanwhile`);
   for (const fault of faults) say(fault);
-  return newest;
+  return { ...newest, damaged };
 }
 
 /** The configuration of a run that goes on. @throws UserError where it is another run's, or has no step left to do */

@@ -3,7 +3,6 @@ import { existsSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { refuseMistakes, UserError } from "../base/errors.ts";
 import {
-  type CheckpointPlace,
   type LoadedCheckpoint,
   loadCheckpoint,
   loadFullState,
@@ -33,7 +32,7 @@ import { rematPolicies } from "../models/rematPolicies.ts";
 import type { CheckpointPlan, RunPlan } from "../train/plan.ts";
 import { machineMistakes } from "./machineLimits.ts";
 import { progressLine } from "./progressLine.ts";
-import { continued, placeToResume } from "./resumption.ts";
+import { continued, type PlaceToResume, placeToResume } from "./resumption.ts";
 
 export interface PreparedRun {
   /** With everything filled in that was left open: run_name, vocab_size. */
@@ -41,7 +40,7 @@ export interface PreparedRun {
   readonly folder: RunFolder;
   readonly plan: RunPlan;
   readonly data: Dataset;
-  readonly resume?: LoadedCheckpoint & CheckpointPlace;
+  readonly resume?: LoadedCheckpoint & PlaceToResume;
   /** What a run that does not go on begins with, where not with random weights. */
   readonly parameters?: StartingParameters;
   /** The same with a whole state. */

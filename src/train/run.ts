@@ -3,6 +3,7 @@ import {
   bestCheckpoint,
   type CheckpointPlace,
   checkpointPath,
+  forgetDamagedBest,
   type LoadedCheckpoint,
   lockRun,
   makeRunFolder,
@@ -47,8 +48,8 @@ export interface RunInput {
   readonly folder: RunFolder;
   /** The resolved keys, for the record. */
   readonly keys: Readonly<Record<string, unknown>>;
-  /** Where the run goes on; absent: from the beginning. */
-  readonly resume?: LoadedCheckpoint;
+  /** Where the run goes on, and the steps of checkpoints that were found damaged; absent: from the beginning. */
+  readonly resume?: LoadedCheckpoint & { readonly damaged?: readonly number[] };
   /** Weights to begin with; absent: they follow from the seed. A run that goes on has its own. */
   readonly parameters?: StartingParameters;
   /** The state of another run to begin with, its count of steps included. A run that goes on has its own. */
@@ -202,14 +203,20 @@ async function firstState({
 
 /** How the loop saves, where the plan wants checkpoints. */
 async function saverOf(run: RunContext): Promise<Saver | undefined> {
-  const { plan, data, folder, client, begun, emit, memory } = run;
+  const { plan, data, folder, client, begun, emit, memory, resume } = run;
   const { checkpoints } = plan;
   if (checkpoints === undefined) return undefined;
   const provenance = { ...(await provenanceOf(plan, client)), ...beginningOf(run) };
   const identity = { data: dataIdentity(data), provenance };
+  const damaged = new Set(resume?.damaged);
+  await forgetDamagedBest(folder, damaged);
   const firstSave = (Math.floor((begun?.step ?? 0) / checkpoints.period) + 1) * checkpoints.period;
   return makeSaver({
-    write: (state, done) => saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, retentionOf(run)),
+    write: (state, done) => {
+      damaged.delete(done.step); // It is replaced.
+      const retention = { ...retentionOf(run), damaged };
+      return saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, retention);
+    },
     ...(checkpoints.keepBest && { offerBest: (evaluated) => offerBestCheckpoint(folder, evaluated) }),
     placeOf: (step) => ({ step, path: checkpointPath(folder.checkpoints, step) }),
     emit,

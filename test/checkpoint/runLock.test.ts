@@ -1,5 +1,5 @@
 import { spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -11,6 +11,14 @@ beforeEach(() => {
   base = mkdtempSync(join(tmpdir(), "halfbyte-lock-"));
 });
 afterEach(() => rmSync(base, { recursive: true }));
+
+function textOf(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "gone";
+  }
+}
 
 describe("the folder of a run", () => {
   it("that a file system does not make is refused at once", () => {
@@ -71,6 +79,46 @@ describe("the lock of a run", () => {
       expect(said).toEqual([...Array(5).fill("E_RUN_IN_USE"), "has it"]);
       expect(readdirSync(folder.path)).toEqual([]);
     }
+  });
+
+  it("has its owner from the first moment on", async () => {
+    await ensureBuilt();
+    const folder = runFolder(base, "run");
+    makeRunFolder(folder);
+    const module = new URL("../../dist/checkpoint/runFolder.js", import.meta.url).href;
+    const script = `import { lockRun } from ${JSON.stringify(module)};
+      const end = Date.now() + 1500;
+      while (Date.now() < end) lockRun(${JSON.stringify(folder)})();`;
+    let running = true;
+    const ended = halfbyte(["--input-type=module", "--eval", script], { program: process.execPath }).finally(() => {
+      running = false;
+    });
+    const read = new Set<string>();
+    while (running) {
+      for (let i = 0; i < 1000; i++) {
+        if (existsSync(join(folder.path, "run.lock"))) read.add(textOf(join(folder.path, "run.lock")));
+      }
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    expect((await ended).stderr).toBe("");
+    read.delete("gone");
+    expect([...read]).toEqual([expect.stringMatching(/^\d+ \d+$/)]);
+    expect(readdirSync(folder.path)).toEqual([]);
+  });
+
+  it("that is empty is of a process that is just making it, and later of one that died over it; torn text is nobody's", () => {
+    const folder = runFolder(base, "run");
+    makeRunFolder(folder);
+    const file = join(folder.path, "run.lock");
+    writeFileSync(file, "");
+    expect(() => lockRun(folder)).toThrow(/is in use by another process: [^\n]+run\.lock\)$/);
+    const minuteAgo = Date.now() / 1000 - 60;
+    utimesSync(file, minuteAgo, minuteAgo);
+    lockRun(folder)();
+    expect(existsSync(file)).toBe(false);
+    writeFileSync(file, "12x");
+    lockRun(folder)();
+    expect(existsSync(file)).toBe(false);
   });
 
   it("is taken over from a process that is gone, and is given back", () => {
