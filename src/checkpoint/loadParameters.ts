@@ -92,7 +92,8 @@ export async function loadFullState(path: string, config: LlamaConfig): Promise<
   const checkpoint = await checkpointAt(path, key);
   if (checkpoint !== undefined) {
     await requireModel(key, checkpoint, config);
-    return { state: await loadCheckpoint(checkpoint, config), from: checkpoint };
+    const state = await loadCheckpoint(checkpoint, await withStoredRows(checkpoint, config));
+    return { state: withRowsOf(state, config), from: checkpoint };
   }
   if (existsSync(join(path, "config.json"))) {
     return refuse(
@@ -153,6 +154,13 @@ async function fromHuggingFace(path: string, config: LlamaConfig): Promise<Start
 async function withStoredRows(path: string, { paddedVocabSize: _, ...config }: LlamaConfig): Promise<LlamaConfig> {
   const { vocab_size: rows } = await sizesOfTensors(path);
   return typeof rows === "number" && rows > config.vocabSize ? { ...config, paddedVocabSize: rows } : config;
+}
+
+/** A state with the rows of padding that a model has: theirs never had a gradient, so that their moments are zeros too. */
+function withRowsOf({ params, optimizer, ...others }: LoadedCheckpoint, config: LlamaConfig): LoadedCheckpoint {
+  const rows = (tree: LlamaTree<HostArray>) => withVocabularyRows(tree, config);
+  const { count, mu, nu } = optimizer;
+  return { ...others, params: rows(params), optimizer: { count, mu: rows(mu), nu: rows(nu) } };
 }
 
 /** What the shapes of a checkpoint tell. */

@@ -42,9 +42,14 @@ export function runFolder(base: string, run: string): RunFolder {
   };
 }
 
-/** @throws UserError where the folder can't be made or written, as far as that can be told without doing it */
-export function refuseRunFolder({ path }: RunFolder): void {
-  let folder = resolve(path);
+/** @throws UserError where it, or what a run writes into there, can't be made or written, as far as that can be told without doing it */
+export function refuseRunFolder({ path, checkpoints }: RunFolder): void {
+  for (const written of [path, checkpoints]) refuseFolder(path, written);
+}
+
+/** @param written a folder in that of the run, or that one */
+function refuseFolder(path: string, written: string): void {
+  let folder = resolve(written);
   while (!existsSync(folder)) folder = dirname(folder);
   const fail = (reason: string): never => {
     throw new UserError(

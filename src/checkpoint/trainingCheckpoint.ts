@@ -3,7 +3,7 @@
  * several processes each has files of its own. Tensors lie per layer under Hugging Face's names, moments with "mu." and "nu." in front. What is not finite is never
  * saved, and what is damaged never loaded.
  */
-import { existsSync, readdirSync } from "node:fs";
+import { type Dirent, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { HalfbyteError, UserError } from "../base/errors.ts";
 import { type HostArray, treeMap } from "../core/index.ts";
@@ -59,30 +59,58 @@ export function checkpointPath(checkpoints: string, step: number): string {
   return join(checkpoints, `step-${String(step).padStart(8, "0")}`);
 }
 
-/** The checkpoints in a folder by step, whole or not. */
+/** The checkpoints in a folder by step, whole or not: what is no folder is none. */
 export function listCheckpoints(checkpoints: string): CheckpointPlace[] {
   if (!existsSync(checkpoints)) return [];
-  return readdirSync(checkpoints)
-    .flatMap((name) => {
-      const [, step] = /^step-(\d+)$/.exec(name) ?? [];
-      return step === undefined ? [] : [{ step: Number(step), path: join(checkpoints, name) }];
+  return readdirSync(checkpoints, { withFileTypes: true })
+    .flatMap((entry) => {
+      const [, step] = /^step-(\d+)$/.exec(entry.name) ?? [];
+      const path = join(checkpoints, entry.name);
+      return step === undefined || !mayBeFolder(entry, path) ? [] : [{ step: Number(step), path }];
     })
     .sort((a, b) => a.step - b.step);
 }
 
+/** A link may lead to a folder; where the system does not say whether it does, it may. */
+function mayBeFolder(entry: Dirent, path: string): boolean {
+  if (!entry.isSymbolicLink()) return entry.isDirectory();
+  try {
+    return statSync(path).isDirectory();
+  } catch {
+    return true;
+  }
+}
+
 /**
  * The newest checkpoint that is whole, or undefined. @param onDamaged told of newer ones that are not, and why
+ * @throws UserError where the system can't read a newer one, which may be whole; it names the one to go on from without it
  */
 export async function newestCheckpoint(
   checkpoints: string,
   onDamaged: (place: CheckpointPlace, fault: string) => void,
 ): Promise<CheckpointPlace | undefined> {
   for (const place of listCheckpoints(checkpoints).reverse()) {
-    const fault = await faultOf(place.path);
+    const fault = await faultOf(place.path).catch(async (error: unknown) => {
+      if (!(error instanceof UserError)) throw error;
+      throw new UserError(error.code, `${error.message}; ${await wayWithout(place, checkpoints)}`);
+    });
     if (fault === undefined) return place;
     onDamaged(place, fault);
   }
   return undefined;
+}
+
+/** What to do about a checkpoint that the system can't read. */
+async function wayWithout({ step, path }: CheckpointPlace, checkpoints: string): Promise<string> {
+  let older: CheckpointPlace | undefined;
+  for (const place of listCheckpoints(checkpoints)) {
+    if (place.step >= step) break;
+    const fault = await faultOf(place.path).catch(() => "it can't be read");
+    if (fault === undefined) older = place;
+  }
+  return older === undefined
+    ? "make it readable; no older checkpoint is whole"
+    : `make it readable, or move ${path} away to go on from step ${older.step}`;
 }
 
 /**

@@ -89,30 +89,49 @@ async function flush(folder: string): Promise<void> {
 
 /**
  * Why a folder is not whole: its manifest is missing or a file is not what it says. undefined where it is whole.
- * @throws UserError where that can't be told, because the system can't read a file
+ * @throws UserError where that can't be told, because the system can't read a file and nothing is wrong with the others
  */
 export async function faultOf(folder: string): Promise<string | undefined> {
   const files = manifestOf(folder);
   if (typeof files === "string") return files;
+  let unread: { readonly path: string; readonly error: unknown } | undefined;
   for (const [name, { bytes, sha256 }] of Object.entries(files)) {
     const path = join(folder, name);
-    const found = await measure(path).catch((error: unknown) =>
-      isMissing(error) ? undefined : unreadable(path, error),
-    );
-    if (found === undefined) return `${name} is missing`;
-    if (found.bytes !== bytes) return `${name} has ${found.bytes} bytes instead of ${bytes}`;
-    if (found.sha256 !== sha256) return `${name} has changed since it was written (its hash differs)`;
+    try {
+      const fault = unreadFault(path, name, bytes);
+      if (fault !== undefined) return fault;
+      if ((await hashOf(path)) !== sha256) return `${name} has changed since it was written (its hash differs)`;
+    } catch (error) {
+      unread ??= { path, error };
+    }
   }
-  return undefined;
+  return unread && unreadable(unread.path, unread.error);
 }
 
-/** Whether the manifest and the files' sizes agree; contents are not read. */
+/** What tells without reading that a file is not the one. @throws the system's error where it says nothing of it */
+function unreadFault(path: string, name: string, bytes?: number): string | undefined {
+  try {
+    const found = statSync(path);
+    // Reading a pipe or a device might never end.
+    if (!found.isFile()) return `${name} is ${found.isDirectory() ? "a folder" : "no file"}`;
+    return found.size === (bytes ?? found.size) ? undefined : `${name} has ${found.size} bytes instead of ${bytes}`;
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT") return `${name} is missing`;
+    if (code === "ENOTDIR" || code === "ELOOP") return `${name} is no file (${reasonOf(error)})`;
+    throw error;
+  }
+}
+
+/** Whether the manifest and the files' sizes agree; contents are not read. What the system can't read does not look whole. */
 export function looksWhole(folder: string): boolean {
-  const files = manifestOf(folder);
-  if (typeof files === "string") return false;
-  return Object.entries(files).every(
-    ([name, { bytes }]) => statSync(join(folder, name), { throwIfNoEntry: false })?.size === bytes,
-  );
+  try {
+    const files = manifestOf(folder);
+    if (typeof files === "string") return false;
+    return Object.entries(files).every(([name, { bytes }]) => statSync(join(folder, name)).size === bytes);
+  } catch {
+    return false;
+  }
 }
 
 /** What a folder's manifest lists, or what is wrong with the manifest. */
@@ -120,9 +139,11 @@ function manifestOf(folder: string): Readonly<Record<string, FileRecord>> | stri
   const path = join(folder, manifestName);
   let text: string;
   try {
+    const fault = unreadFault(path, manifestName);
+    if (fault !== undefined) return existsSync(path) ? fault : `it has no ${manifestName}`;
     text = readFileSync(path, "utf8");
   } catch (error) {
-    return isMissing(error) ? `it has no ${manifestName}` : unreadable(path, error);
+    return unreadable(path, error);
   }
   try {
     return manifestSchema.parse(JSON.parse(text)).files;
@@ -130,8 +151,6 @@ function manifestOf(folder: string): Readonly<Record<string, FileRecord>> | stri
     return `${manifestName} is damaged`;
   }
 }
-
-const isMissing = (error: unknown): boolean => (error as NodeJS.ErrnoException).code === "ENOENT";
 
 /** A file that the system can't read may be whole: nothing is decided about it. */
 function unreadable(path: string, error: unknown): never {
@@ -141,14 +160,10 @@ function unreadable(path: string, error: unknown): never {
   );
 }
 
-async function measure(path: string): Promise<FileRecord> {
+async function hashOf(path: string): Promise<string> {
   const hash = createHash("sha256");
-  let bytes = 0;
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) {
-    hash.update(chunk as Buffer);
-    bytes += (chunk as Buffer).length;
-  }
-  return { bytes, sha256: hash.digest("hex") };
+  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
+  return hash.digest("hex");
 }
 
 /** The folders that processes that died had begun to write in `parent`. */

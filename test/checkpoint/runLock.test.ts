@@ -3,7 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync,
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { lockRun, makeRunFolder, runFolder } from "../../src/checkpoint/index.ts";
+import { lockRun, makeRunFolder, refuseRunFolder, runFolder } from "../../src/checkpoint/index.ts";
 import { ensureBuilt, halfbyte } from "../train/halfbyte.ts";
 
 let base = "";
@@ -23,6 +23,18 @@ function textOf(path: string): string {
 describe("the folder of a run", () => {
   it("that a file system does not make is refused at once", () => {
     expect(() => makeRunFolder(runFolder("/proc/halfbyte", "run"))).toThrow(/can't be written/);
+  });
+});
+
+describe("a folder of checkpoints that can't be written", () => {
+  it("is refused although the run's folder can be", () => {
+    const folder = runFolder(base, "run");
+    makeRunFolder(folder);
+    expect(() => refuseRunFolder(folder)).not.toThrow();
+    writeFileSync(folder.checkpoints, "");
+    expect(() => refuseRunFolder(folder)).toThrow(
+      `the run's folder ${folder.path} can't be written (${folder.checkpoints} is a file): choose another base_output_directory or run_name`,
+    );
   });
 });
 

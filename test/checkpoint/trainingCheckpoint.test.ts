@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import {
   appendFileSync,
   existsSync,
@@ -6,6 +7,7 @@ import {
   readFileSync,
   renameSync,
   rmSync,
+  symlinkSync,
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
@@ -220,13 +222,65 @@ describe("the folder of checkpoints", () => {
     expect(names(folder)).toEqual(["step-00000002", "step-00000003", "step-00000004", "step-00000005"]);
   });
 
-  it("decides nothing about one that the system can't read", async () => {
+  it("passes over what is no file where there should be one, and takes no file for a checkpoint", async () => {
+    const folder = temporaryFolder({ "step-00000099": "a file" });
+    for (const step of [1, 2, 3, 4]) await save(folder, step);
+    const replace = (step: number, name: string, by: (path: string) => void) => {
+      const path = join(checkpointPath(folder, step), name);
+      rmSync(path);
+      by(path);
+    };
+    replace(2, "manifest.json", mkdirSync);
+    replace(3, "state.json", mkdirSync);
+    replace(4, "params.safetensors", (path) => spawnSync("mkfifo", [path]));
+    const told: string[] = [];
+    const newest = await newestCheckpoint(folder, ({ step }, why) => told.push(`${step}: ${why}`));
+    expect(newest?.step).toBe(1);
+    expect(told).toEqual([
+      "4: params.safetensors is no file",
+      "3: state.json is a folder",
+      "2: manifest.json is a folder",
+    ]);
+    await save(folder, 5, 1);
+    expect(listCheckpoints(folder).map(({ step }) => step)).toEqual([2, 3, 4, 5]);
+  });
+
+  it("finds one behind a link", async () => {
     const folder = temporaryFolder();
-    await save(folder, 1);
-    const manifest = join(checkpointPath(folder, 1), "manifest.json");
-    rmSync(manifest);
-    mkdirSync(manifest);
-    await expect(newestCheckpoint(folder, () => {})).rejects.toThrow(/manifest\.json can't be read/);
+    const { path } = await save(temporaryFolder(), 1);
+    symlinkSync(path, checkpointPath(folder, 1));
+    expect((await newestCheckpoint(folder, () => {}))?.step).toBe(1);
+  });
+
+  it("decides nothing about one that the system can't read, and says how to go on without it", async () => {
+    const folder = temporaryFolder();
+    for (const step of [3, 4]) await save(folder, step);
+    // The system refuses to read it, with EIO.
+    const unreadable = (step: number, name: string) => {
+      const path = join(checkpointPath(folder, step), name);
+      rmSync(path);
+      symlinkSync("/proc/self/mem", path);
+    };
+    unreadable(4, "manifest.json");
+    const newest = () => newestCheckpoint(folder, () => {});
+    await expect(newest()).rejects.toThrow(
+      /step-00000004\/manifest\.json can't be read \([^)]+\)+: it may be whole, so nothing is done; make it readable, or move \S+step-00000004 away to go on from step 3$/,
+    );
+    // Nor does it keep another one from being saved, or go then.
+    await save(folder, 5, 1);
+    expect(listCheckpoints(folder).map(({ step }) => step)).toEqual([4, 5]);
+    expect((await newest())?.step).toBe(5);
+    unreadable(5, "state.json");
+    const manifest = join(checkpointPath(folder, 5), "manifest.json");
+    const { files } = JSON.parse(readFileSync(manifest, "utf8"));
+    writeFileSync(manifest, JSON.stringify({ format: 1, files: { ...files, "state.json": { bytes: 0, sha256: "" } } }));
+    await expect(newest()).rejects.toThrow(
+      /state\.json can't be read .*; make it readable; no older checkpoint is whole$/,
+    );
+    // With another file missing it certainly is not whole.
+    rmSync(join(checkpointPath(folder, 5), "params.safetensors"));
+    rmSync(checkpointPath(folder, 4), { recursive: true });
+    expect(await newest()).toBe(undefined);
   });
 
   it("gives none where none is whole", async () => {

@@ -74,16 +74,19 @@ describe("a disk that is full", () => {
 });
 
 describe("a folder that can't be written", () => {
-  it.runIf(canMount)("is refused in one sentence, exit 2, with all in it as it was", async () => {
-    const base = temporaryFolder();
-    const script = "train 2 > /dev/null; mount --bind $base $base && mount -o remount,ro,bind $base && train 4";
-    const { exitCode, stdout, stderr } = await scripted(base, script, ["unshare", "-rm", "sh"]);
-    expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
-    expect(stderr).toMatch(
-      /^halfbyte: the run's folder \S+ can't be written \(\S+: the file system is read-only\): choose another [^\n]+\n$/,
-    );
-    expect(stepsIn(base)).toEqual([2]);
-  });
+  it.runIf(canMount).each(["$base", "$base/run/checkpoints"])(
+    "is refused in one sentence, exit 2, with all in it as it was: %s",
+    async (folder) => {
+      const base = temporaryFolder();
+      const script = `train 2 > /dev/null; mount --bind ${folder} ${folder} && mount -o remount,ro,bind ${folder} && train 4`;
+      const { exitCode, stdout, stderr } = await scripted(base, script, ["unshare", "-rm", "sh"]);
+      expect({ exitCode, stdout }).toEqual({ exitCode: 2, stdout: "" });
+      expect(stderr).toMatch(
+        /^halfbyte: the run's folder \S+ can't be written \(\S+: the file system is read-only\): choose another [^\n]+\n$/,
+      );
+      expect(stepsIn(base)).toEqual([2]);
+    },
+  );
 });
 
 describe("two runs in one folder", () => {

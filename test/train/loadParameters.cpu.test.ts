@@ -1,5 +1,14 @@
 /** `load_parameters_path` and `load_full_state_path` as processes: weights of another run, or of a Hugging Face folder; a whole state. */
-import { copyFileSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -122,6 +131,20 @@ describe("load_full_state_path", () => {
     const again = await train([...keys, "steps=13"]);
     expect(again.stdout).toContain(`load_full_state_path=${step} is where the run began; it goes on with its own`);
     expect(stateOf("full", 13).provenance.fullStateFrom).toBe(step);
+  });
+
+  it("takes a state with another padding of the vocabulary, wider or narrower", async () => {
+    const keys = ["run_name=padded", `load_full_state_path=${checkpointPath(join(first, "checkpoints"), 6)}`];
+    const wider = await train([...keys, "steps=8", "make_vocab_size_divisible_by=48"]);
+    expect(wider.exitCode, wider.stderr).toBe(0);
+    const wanted = ofType(eventsOf(first), "step")[6]!.loss;
+    expect(Math.abs(firstLoss("padded") - wanted)).toBeLessThan(1e-5 * wanted);
+    const back = [`load_full_state_path=${join(base, "padded")}`, "run_name=narrow", "steps=9"];
+    const narrower = await train(back);
+    expect(narrower.exitCode, narrower.stderr).toBe(0);
+    const weights = (run: string, step: number) =>
+      statSync(join(checkpointPath(join(base, run, "checkpoints"), step), "params.safetensors")).size;
+    expect(weights("narrow", 9)).toBeLessThan(weights("padded", 8));
   });
 
   it("lets any setting but the model's sizes be another; a loss scale that was not there begins anew", async () => {
