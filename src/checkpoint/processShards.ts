@@ -2,7 +2,7 @@
  * Arrays in the files of several processes: each writes pieces that it holds, under "NAME@ROW,COLUMN" where a piece is not the
  * whole array, and whoever reads them puts them together. One process writes one file of whole arrays.
  */
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { invariant, UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
@@ -84,7 +84,7 @@ interface StoredArray extends Spec {
 
 /** Whether a folder has arrays of a stem, of one process or of several. */
 export const hasShards = (folder: string, stem: ShardStem): boolean =>
-  existsSync(folder) && shardFiles(folder, stem).length > 0;
+  existsSync(folder) && statSync(folder).isDirectory() && shardFiles(folder, stem).length > 0;
 
 /**
  * Opens what processes wrote, however many they were, as one file of whole arrays.
