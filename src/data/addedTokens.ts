@@ -4,6 +4,8 @@
  * parsing them is asked for. The others always count.
  */
 
+import { wordCharacters } from "./exactPreTokenizer.ts";
+
 export interface AddedToken {
   readonly id: number;
   readonly content: string;
@@ -26,8 +28,8 @@ export function controlToken(id: number, content: string): AddedToken {
 /** Text between added tokens, or one of them. */
 export type Section = { readonly text: string } | { readonly id: number };
 
-const wordBefore = /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]$/u;
-const wordBehind = /^[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}]/u;
+const wordBefore = new RegExp(`[${wordCharacters}]$`, "u");
+const wordBehind = new RegExp(`^[${wordCharacters}]`, "u");
 const whiteSpace = /\p{White_Space}/u;
 
 /** Cuts text at the spellings of `tokens`: the leftmost first, and the longest of those. */

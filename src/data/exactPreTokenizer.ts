@@ -10,6 +10,8 @@ import { isObject, type Json, type Refuse, show } from "./tokenizerParts.ts";
 
 const punctuation = "[\\p{P}!-/:-@\\[-`{-~]";
 const anything = "[\\s\\S]";
+/** What the reference takes for characters of words, inside a class: not what `\w` means in a Split, which is Oniguruma's. */
+export const wordCharacters = "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\p{Join_Control}";
 
 /** The matches are pieces, and so is what lies between them. */
 export const isolate = (Regex: string): Json => ({
@@ -42,7 +44,7 @@ export function exactPreTokenizer(step: unknown, refuse: Refuse): unknown {
     case "Punctuation":
       return exactSplit({ behavior: "Isolated", ...step, pattern: { Regex: punctuation } }, refuse);
     case "Whitespace":
-      return keepMatches("\\w+|[^\\w\\s]+");
+      return keepMatches(`[${wordCharacters}]+|[^${wordCharacters}\\s]+`);
     case "WhitespaceSplit":
       return remove("\\s+");
     case "CharDelimiterSplit":

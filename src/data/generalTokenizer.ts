@@ -10,7 +10,7 @@ import { type AddedToken, addedTokenSplitter } from "./addedTokens.ts";
 import { exactPreTokenizer } from "./exactPreTokenizer.ts";
 import { framedIds, readFrame } from "./frame.ts";
 import { pieceCache } from "./pieceCache.ts";
-import { exactDecoder, type Library, tokenBytes } from "./tokenBytes.ts";
+import { byteSpelling, byteToken, exactDecoder, type Library, tokenBytes } from "./tokenBytes.ts";
 import { decodeBytes, type Tokenizer } from "./tokenizer.ts";
 import {
   checkedId,
@@ -63,11 +63,18 @@ function build(parsed: unknown, refuse: Refuse, name: string, eosToken: string |
   const addedById = new Map(added.map((token) => [token.id, token]));
   const vocabSize = Math.max(model.vocab.length, ...added.map(({ id }) => id + 1));
 
-  const idOf = (token: string) => model.tokens_to_ids.get(token) ?? model.unk_token_id;
+  const bytesFallBack = (file.model as Json).byte_fallback === true;
+  const idsOfToken = (token: string): readonly (number | undefined)[] => {
+    const id = model.tokens_to_ids.get(token);
+    if (id !== undefined || !bytesFallBack) return [id ?? model.unk_token_id];
+    // The library does this for BPE alone.
+    const bytes = Array.from(Buffer.from(token), (byte) => model.tokens_to_ids.get(byteSpelling(byte)));
+    return bytes.includes(undefined) ? [model.unk_token_id] : bytes;
+  };
   const idsOf = pieceCache((piece) => {
     return Int32Array.from(
       model([piece])
-        .map(idOf)
+        .flatMap(idsOfToken)
         .filter((id) => id !== undefined),
     );
   });
@@ -86,8 +93,12 @@ function build(parsed: unknown, refuse: Refuse, name: string, eosToken: string |
     });
   const sections = { start: sectionsOf(false), on: sectionsOf(true) };
 
+  const spellsByte = isSpelledByte(file.model as Json);
   const source = {
-    isControl: (id: number) => addedById.get(id)?.special === true,
+    isControl: (id: number) => {
+      const token = addedById.get(id);
+      return token?.special === true && !spellsByte(token.content);
+    },
     bytesOf: tokenBytes(file, library, addedById),
   };
   return {
@@ -150,17 +161,25 @@ function checkVocab({ type, vocab }: Json, refuse: Refuse): void {
 
 /**
  * The model with its control tokens respelled by what no text holds (a lone surrogate), so that raw text never gives one. The
- * unknown token keeps its spelling, by which the model finds it.
+ * unknown token keeps its spelling, by which the model finds it, and so do tokens of single bytes.
  */
 function withoutControl(model: Json, added: readonly AddedToken[]): Json {
   const control = new Set(added.filter(({ special }) => special).map(({ content }) => content));
+  const spellsByte = isSpelledByte(model);
   const hidden = (token: unknown) =>
-    control.has(token as string) && token !== model.unk_token ? `\ud800${token}` : token;
+    control.has(token as string) && token !== model.unk_token && !spellsByte(token as string)
+      ? `\ud800${token}`
+      : token;
   const vocab = Array.isArray(model.vocab)
     ? model.vocab.map(([token, score]) => [hidden(token), score])
     : Object.fromEntries(Object.entries(model.vocab as Json).map(([token, id]) => [hidden(token), id]));
   return { ...model, vocab };
 }
+
+/** Whether a token stands for a byte of what the vocabulary lacks: text, though some files list it among the control tokens. */
+const isSpelledByte = ({ byte_fallback }: Json) => {
+  return (token: string): boolean => byte_fallback === true && byteToken.test(token);
+};
 
 /** The file with no vocabulary and with a normalizer that puts nothing before a text and takes nothing from its beginning. */
 function goingOnFile(normalizer: unknown): { readonly changed: boolean; readonly file: Json } {

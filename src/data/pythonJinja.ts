@@ -1,9 +1,9 @@
 /**
  * Where the JavaScript library of Jinja silently writes something else than Python's: `strip`, `lstrip` and `rstrip` ignore what they
- * are to take away and know other white space, `capitalize` leaves the rest as it is, and None, True and lists are printed as
- * JavaScript's. The parsed template is rewritten to call our own functions there. What the library lacks it refuses by itself.
+ * are to take away and know other white space, `capitalize` leaves the rest as it is, None, True and lists are printed and joined as
+ * JavaScript's, and a text `+` anything is a text. The parsed template is rewritten to call our own functions there. What the library lacks it refuses by itself.
  */
-import { Environment, type parse } from "@huggingface/jinja";
+import { Environment, Interpreter, type parse } from "@huggingface/jinja";
 
 type Program = ReturnType<typeof parse>;
 
@@ -20,6 +20,8 @@ interface Value {
 
 /** Under names that no template can spell. */
 const printName = "print it";
+const addName = "add them";
+const joinName = "join them";
 const methods: Readonly<Record<string, (text: string, ...args: readonly string[]) => string>> = {
   strip: (text, taken) => stripEnd(stripStart(text, taken), taken),
   lstrip: (text, taken) => stripStart(text, taken),
@@ -37,11 +39,22 @@ export function asPython(program: Program): Program {
 }
 
 export function providePython(environment: Environment): void {
-  const provide = (name: string, run: (args: readonly Value[]) => string) => {
+  const provideAny = (name: string, run: (args: readonly Value[]) => unknown) => {
     const made = environment.set(name, () => null) as unknown as { value: (args: readonly Value[]) => unknown };
-    made.value = (args) => new Environment().set("text", run(args));
+    made.value = run;
   };
+  const provide = (name: string, run: (args: readonly Value[]) => string) =>
+    provideAny(name, (args) => new Environment().set("text", run(args)));
+  provideAny(addName, ([left, right]) => sum(left!, right!));
   provide(printName, ([value]) => printed(value!));
+  provide(joinName, ([list, between]) => {
+    const items = list!.type === "StringValue" ? [...printed(list!)] : list!.value;
+    if (!Array.isArray(items) || (between !== undefined && between.type !== "StringValue")) {
+      throw new Error(`join of ${described(list!)}${between === undefined ? "" : ` with ${described(between)}`}`);
+    }
+    const texts = items.map((item: string | Value) => (typeof item === "string" ? item : printed(item)));
+    return texts.join(between === undefined ? "" : printed(between));
+  });
   for (const [method, run] of Object.entries(methods)) {
     provide(methodName(method), (args) => {
       const wrong = args.find(({ value }) => typeof value !== "string");
@@ -87,7 +100,13 @@ function rewriteNode(node: Node): Node {
   if (node.type === "BinaryExpression" && operator?.value === "~") {
     return { ...node, left: print(node.left), right: print(node.right) };
   }
+  if (node.type === "BinaryExpression" && operator?.value === "+") return call(addName, node.left, node.right);
+  if (node.type === "FilterExpression" && filter?.type === "CallExpression") {
+    const named = filter.callee as Node;
+    if (named.value === "join") return call(joinName, node.operand, ...(filter.args as readonly unknown[]));
+  }
   if (node.type === "FilterExpression" && filter?.type === "Identifier") {
+    if (filter.value === "join") return call(joinName, node.operand);
     if (filter.value === "trim") return call(methodName("strip"), print(node.operand));
     if (filter.value === "capitalize") return call(methodName("capitalize"), print(node.operand));
     if (filter.value === "string") return call(printName, node.operand);
@@ -98,6 +117,24 @@ function rewriteNode(node: Node): Node {
       return call(methodName(method), callee.object, ...(node.args as readonly unknown[]));
   }
   return node;
+}
+
+/** `left + right`: what is no text is not added to one, as when a message's content is a list of parts. */
+function sum(left: Value, right: Value): unknown {
+  const texts = [left, right].filter(({ type }) => type === "StringValue").length;
+  if (texts === 1) throw new Error(`${described(left)} + ${described(right)}`);
+  const values = new Environment();
+  values.setVariable("left", left as unknown as Parameters<Environment["setVariable"]>[1]);
+  values.setVariable("right", right as unknown as Parameters<Environment["setVariable"]>[1]);
+  const operand = (value: string) => ({ type: "Identifier", value });
+  const node = { type: "BinaryExpression", operator: { value: "+" }, left: operand("left"), right: operand("right") };
+  return new Interpreter(values).evaluate(node as unknown as Parameters<Interpreter["evaluate"]>[0], values);
+}
+
+/** For messages: the start of a value. */
+function described(value: Value): string {
+  const text = value.type === "UndefinedValue" ? "a value that is missing" : literal(value);
+  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }
 
 /** `{{ value }}`. */

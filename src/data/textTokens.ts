@@ -38,6 +38,9 @@ export interface TextTokensOptions extends Pick<ReadingOptions, "kind" | "column
   readonly onEncoded: (bytes: number) => void;
 }
 
+/** Counted up where the same tokenizer and text give other tokens than before: those that were kept are then made anew. */
+const encoding = 2;
+
 /** @throws UserError where a file or a record can't be used, or tokens can't be written */
 export async function textTokens(files: readonly SourceFile[], options: TextTokensOptions): Promise<SourceTokens> {
   const { kind, columns, badRecords = "stop", tokenizer, cache } = options;
@@ -48,7 +51,7 @@ export async function textTokens(files: readonly SourceFile[], options: TextToke
   const width = tokenArray(tokenizer.vocabSize) === Uint16Array ? "uint16" : "uint32";
   const entry = await cachedTokens(cache, {
     madeOf: {
-      ...{ tokenizer: tokenizer.hash, kind, columns, badRecords },
+      ...{ encoding, tokenizer: tokenizer.hash, kind, columns, badRecords },
       ...(template && { template: template.hash }),
       files: files.map(({ key, form }, i) => ({ file: key, form, sha256: hashes[i] })),
     },

@@ -19,7 +19,8 @@ export interface Library {
 }
 
 /** A byte that is no part of a token, spelled as one. */
-const byteToken = /^<0x([0-9A-F]{2})>$/;
+export const byteToken = /^<0x([0-9A-F]{2})>$/;
+export const byteSpelling = (byte: number) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`;
 
 /** The library takes a space from the start of every text, also where none was put before it. */
 export function exactDecoder(decoder: unknown): unknown {

@@ -161,6 +161,31 @@ describe("a chat template", () => {
     expect(render(`{%- set m = messages[0] -%}${source}`, messages)).toBe(text);
   });
 
+  it.each([
+    ["{'type': 'text', 'text': 'hi'} in a list", [{ type: "text", text: "hi" }]],
+    ["an object", { parts: ["hi"] }],
+    ["true", true],
+    ["a number", 7],
+  ])("refuses to add a content that is %s to a text, as Python does", (_, content) => {
+    const odd = [{ role: "user", content }];
+    expect(() => render("{{ '<' + messages[0].content }}", odd)).toThrow(/can't be applied \('<' \+ /);
+    expect(() => render("{{ messages[0]['content'] + '>' }}", odd)).toThrow(/can't be applied \(.* \+ '>'\)/);
+    expect(() => render("{% set x = '' %}{% set x = x + '<' + messages[0].content + '>' %}{{ x }}", odd)).toThrow("+");
+    const parts =
+      "{% if c is string %}{{ '<' + c }}{% else %}{% for p in c %}{{ '<' + p.text }}{% endfor %}{% endif %}";
+    const listed = Array.isArray(content) ? "<hi" : undefined;
+    if (listed) expect(render(`{% set c = messages[0].content %}${parts}`, odd)).toBe(listed);
+  });
+
+  it("adds numbers, lists and texts, and joins and prints what is no text, as Python does", () => {
+    expect(render("{{ 1 + 2 }} {{ 1.0 + 2 }} {{ [1] + ['a'] }} {{ 'a' + 'b' + ('c' ~ 1) }}")).toBe(
+      "3 3.0 [1, 'a'] abc1",
+    );
+    expect(render("{{ [true, none, {'a': 1}] | join(', ') }} {{ 'abc' | join('-') }} {{ [1, 2] | join }}")).toBe(
+      "True, None, {'a': 1} a-b-c 12",
+    );
+  });
+
   it("sees no keys without a value, and an answer's reasoning by each of its names", () => {
     const answer = [{ role: "assistant", content: null, reasoning: "hm" }];
     expect(

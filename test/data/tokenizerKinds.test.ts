@@ -87,6 +87,58 @@ describe("a tokenizer.json", () => {
     expect(load(kindOf("metaspace-always").tokenizer).hash).not.toBe(load(tokenizer).hash);
   });
 
+  /** Ids from the reference library. */
+  it("spells by bytes what its vocabulary lacks, though its tokens of bytes are listed as special", () => {
+    const bytes = Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, "0")}>`);
+    const tokens = ["<unk>", "<s>", "<|end|>", ...bytes, "▁", "a", "b", "▁a"];
+    const rules = { single_word: false, lstrip: false, rstrip: false, normalized: false, special: true };
+    const model = { unk_token: "<unk>", fuse_unk: true, byte_fallback: true };
+    const models = [
+      { type: "BPE", ...model, vocab: Object.fromEntries(tokens.map((token, id) => [token, id])), merges: ["▁ a"] },
+      { type: "Unigram", unk_id: 0, byte_fallback: true, vocab: tokens.map((token, id) => [token, id > 2 ? -5 : 0]) },
+    ];
+    const space = (from: string, to: string) => ({ type: "Replace", pattern: { String: from }, content: to });
+    for (const model of models) {
+      const tokenizer = load({
+        added_tokens: tokens.slice(0, 259).map((content, id) => ({ id, content, ...rules })),
+        normalizer: { type: "Sequence", normalizers: [{ type: "Prepend", prepend: "▁" }, space(" ", "▁")] },
+        decoder: {
+          type: "Sequence",
+          decoders: [
+            space("▁", " "),
+            { type: "ByteFallback" },
+            { type: "Fuse" },
+            { type: "Strip", content: " ", start: 1, stop: 0 },
+          ],
+        },
+        model,
+      });
+      expect([...tokenizer.encode("a é b")]).toEqual([262, 259, 198, 172, 259, 261]);
+      expect([...tokenizer.encode("日")]).toEqual([259, 233, 154, 168]);
+      expect([...tokenizer.encode("a <0x41> b", { control: true })]).toEqual([262, 259, 68, 259, 259, 261]);
+      expect(tokenizer.decode(tokenizer.encode("a é b"), { skipControl: true })).toBe("a é b");
+      expect(textBytes(tokenizer)[198]).toBe(1);
+      expect([tokenizer.isControl(2), tokenizer.isControl(198)]).toEqual([true, false]);
+    }
+  });
+
+  /** Cuts and ids from the reference library. */
+  it("takes joiners, and no superscripts, for characters of words", () => {
+    const words = ["a\u200cb", "c\u200dd", "\u200e", "²", "c", "①", "a", "ⓐb", "\ufeff"];
+    const vocab = Object.fromEntries(["[UNK]", "<|end|>", ...words].map((word, id) => [word, id]));
+    const file = {
+      added_tokens: [] as object[],
+      pre_tokenizer: { type: "Whitespace" },
+      model: { type: "WordPiece", unk_token: "[UNK]", continuing_subword_prefix: "##", vocab },
+    };
+    const end = { id: 1, content: "<|end|>", single_word: false, lstrip: false, rstrip: false, normalized: false };
+    file.added_tokens.push({ ...end, special: true });
+    const ids = (text: string) => [...load(file).encode(text)];
+    expect(ids("a\u200cb c\u200dd \u200e ²c ①a ⓐb\ufeff")).toEqual([2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    file.added_tokens.push({ ...end, id: 11, content: "ab", single_word: true, special: false });
+    expect([ids("ab\u200d"), ids("\u200dab"), ids("ab")]).toEqual([[0], [0], [11]]);
+  });
+
   // biome-ignore lint/suspicious/noExplicitAny: broken on purpose, in any place
   const broken: [string, (file: any) => void][] = [
     ["model type", (file) => Object.assign(file.model, { type: "Other" })],
