@@ -1,4 +1,5 @@
 /** `npm run bench:check`: whether the training step or a part of it became slower than the committed ratios say. */
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { UserError } from "../src/base/errors.ts";
 import { processorMode } from "../src/base/processorMode.ts";
@@ -60,6 +61,9 @@ runBenchmark(async (args) => {
   const tolerance = countOf("tolerance", settings.tolerance ?? "15");
   const path = settings.references ?? committed;
   if (word === "record") prepareOutputFile("references", path);
+  else if (!existsSync(path)) {
+    throw new UserError("E_BENCH", `references=${path}: there is no such file; with \`record\` it is written`);
+  }
   const references = readReferences(path);
   const client = defaultClient();
   const key = await keyOf(client, sizes.name);

@@ -46,10 +46,11 @@ async function main(args: readonly string[]): Promise<void> {
       `steps=${steps}: must be at least ${leastSteps}, so that a step after a traced one is timed`,
     );
   }
+  const rounds = countOf("rounds", settings.rounds ?? "3");
   const load = loadavg()[0]!;
   const run = await measureRun(workload, steps);
   const data = await measureData(workload);
-  const disk = await measureDisk(workload, countOf("rounds", settings.rounds ?? "3"));
+  const disk = await measureDisk(workload, rounds);
   if (flags.has("json")) {
     process.stdout.write(`${JSON.stringify({ workload: workload.name, load, run, data, disk })}\n`);
     return;

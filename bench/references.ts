@@ -1,6 +1,7 @@
 /** Committed ratios of the step's parts, one record for each kind of machine, and what is slower than they say. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { UserError } from "../src/base/errors.ts";
+import { reasonOf } from "../src/checkpoint/index.ts";
 import { textTable } from "../src/metrics/index.ts";
 import type { PartRatio, Times } from "./partRatio.ts";
 
@@ -28,13 +29,14 @@ export const isQuiet = ({ busy }: PartRatio): boolean => busy <= quietLimit;
 const sameKey = (a: ReferenceKey, b: ReferenceKey): boolean =>
   (["processor", "plugin", "nativeKernels", "workload"] as const).every((name) => a[name] === b[name]);
 
-/** The records of a file; none where it does not exist. @throws UserError where it is no JSON */
+/** The records of a file; none where it does not exist. @throws UserError where it can't be read or is no JSON */
 export function readReferences(path: string): readonly Reference[] {
+  if (!existsSync(path)) return [];
   let text: string;
   try {
     text = readFileSync(path, "utf8");
-  } catch {
-    return [];
+  } catch (error) {
+    throw new UserError("E_BENCH", `references=${path} can't be read (${reasonOf(error)}): name another file`);
   }
   try {
     return JSON.parse(text) as Reference[];

@@ -9,7 +9,7 @@ import { cacheRoot } from "../scripts/cache.mjs";
 import { sotuFolder, sotuIsInstalled } from "../scripts/dataset.mjs";
 import { parseArguments } from "../src/cli/arguments.ts";
 import { copyTokenizer, listSourceFiles, loadTokenizer } from "../src/data/index.ts";
-import { runBenchmark } from "./command.ts";
+import { countOf, runBenchmark } from "./command.ts";
 
 const help = `How fast tokenizers encode English, in MB a second of CPU time on one core:
 
@@ -44,7 +44,7 @@ async function main(args: readonly string[]): Promise<void> {
     process.stdout.write(help);
     return;
   }
-  const texts = english(1e6 * Number(settings.megabytes ?? "4"));
+  const texts = english(1e6 * countOf("megabytes", settings.megabytes ?? "4"));
   const folder = mkdtempSync(join(tmpdir(), "halfbyte-tokenizers-"));
   try {
     const speeds = candidates(folder, settings.tokenizer).map(([name, path]) => measure(name, path, texts, folder));

@@ -27,7 +27,15 @@ import {
   withSettings,
   withTokenizerVocab,
 } from "../config/index.ts";
-import { batchForm, copyTokenizer, type Dataset, loadTokenizer, openDataset, type Tokenizer } from "../data/index.ts";
+import {
+  batchForm,
+  copyTokenizer,
+  type Dataset,
+  loadTokenizer,
+  openDataset,
+  requireTargetBytes,
+  type Tokenizer,
+} from "../data/index.ts";
 import { rematPolicies } from "../models/rematPolicies.ts";
 import type { CheckpointPlan, RunPlan } from "../train/plan.ts";
 import { machineMistakes } from "./machineLimits.ts";
@@ -69,6 +77,7 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
   refuseMistakes(machineMistakes(config, plan), "things are wrong");
   const data = opened ?? (await openData(config, tokenizer, say));
   refuseTooLargeBatch(plan, data);
+  if (data.validation) requireTargetBytes(data.validation, plan.evalSteps);
   const { evalSteps = 0 } = plan;
   if (data.validation && evalSteps > data.validation.batches) {
     say(

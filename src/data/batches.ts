@@ -2,7 +2,7 @@
  * Batches as pure functions of a number: training step n always gets the same windows, whatever ran before, so resuming
  * needs no state. Each epoch visits every window once, in an order of its own.
  */
-import { invariant } from "../base/errors.ts";
+import { invariant, UserError } from "../base/errors.ts";
 import { type HostArray, hostArray } from "../core/hostArray.ts";
 import { sequenceOrder } from "./mixture.ts";
 import { addReports, type PackingReport } from "./packingReport.ts";
@@ -185,6 +185,28 @@ export function joinedValidation(
     },
     sourceAt: (index) => order[index]!.name,
   };
+}
+
+/**
+ * Of the first `maxBatches` batches (default: all); those of each source, where there are several.
+ * @throws UserError where their targets stand for no byte of text, such as ends of documents alone: bits per byte mean nothing then
+ */
+export function requireTargetBytes(
+  { batches, batchAt, sourceAt }: ValidationBatches,
+  maxBatches: number = batches,
+): void {
+  const found = new Map<string, boolean>();
+  for (let index = 0; index < Math.min(maxBatches, batches); index++) {
+    const source = sourceAt?.(index) ?? "";
+    if (found.get(source) !== true) found.set(source, batchAt(index).targetBytes > 0);
+  }
+  const without = [...found].find(([, has]) => !has)?.[0];
+  if (without === undefined) return;
+  const split = without === "" ? "validation split" : `validation split of ${without}`;
+  throw new UserError(
+    "E_TOO_FEW_TOKENS",
+    `the ${split} has nothing to predict but tokens of no text, such as documents' ends: add text, or raise eval_steps if it is set`,
+  );
 }
 
 /** The rows of a batch while they are written; zeros at first. */

@@ -7,6 +7,7 @@ export {
   type Batch,
   type BatchRows,
   type BatchShape,
+  requireTargetBytes,
   type Sequences,
   type TrainingBatches,
   trainingBatches,

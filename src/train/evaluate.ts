@@ -1,5 +1,5 @@
 /** Validation: the loss of all held-out tokens together, computed as training's forward pass computes. */
-import type { ValidationBatch, ValidationBatches } from "../data/index.ts";
+import { requireTargetBytes, type ValidationBatch, type ValidationBatches } from "../data/index.ts";
 import { disposeTree, fetchTree, jit } from "../jit/index.ts";
 import { bitsPerByte } from "../metrics/index.ts";
 import { type LlamaBatch, type LlamaOptions, llamaLoss } from "../models/llama.ts";
@@ -28,7 +28,7 @@ interface Sums {
 }
 
 export interface Evaluator {
-  /** @param maxBatches default: all */
+  /** @param maxBatches default: all. @throws UserError where their targets stand for no byte of text */
   evaluate(state: ModelState<DeviceArray>, batches: ValidationBatches, maxBatches?: number): Promise<Evaluation>;
   dispose(): void;
 }
@@ -44,6 +44,7 @@ export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
   );
   return {
     async evaluate(state, batches, maxBatches = batches.batches) {
+      requireTargetBytes(batches, maxBatches);
       await sums.compile(state, lossBatch(batches.batchAt(0)));
       const start = performance.now();
       const total: Sums = { nats: 0, validTokens: 0, bytes: 0 };

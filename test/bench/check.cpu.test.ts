@@ -10,15 +10,17 @@ import { halfbyte } from "../train/halfbyte.ts";
 const script = fileURLToPath(new URL("../../bench/check.ts", import.meta.url));
 const scratch = mkdtempSync(join(tmpdir(), "halfbyte-check-"));
 const references = join(scratch, "references.json");
-const check = (...args: string[]) =>
-  halfbyte(["--import", "tsx", script, "workload=tiny", "rounds=4", `references=${references}`, ...args], {
+const checkAgainst = (path: string, ...args: string[]) =>
+  halfbyte(["--import", "tsx", script, "workload=tiny", "rounds=4", `references=${path}`, ...args], {
     program: process.execPath,
   });
+const check = (...args: string[]) => checkAgainst(references, ...args);
 
 afterAll(() => rmSync(scratch, { recursive: true }));
 
 describe("bench:check", () => {
   it("says how to record a machine that it has no reference of, and ends well", async () => {
+    writeFileSync(references, "[]");
     const { exitCode, stdout, stderr } = await check("parts=mlp");
     expect(exitCode, stderr).toBe(0);
     expect(stdout).toMatch(/mlp +[\d.]+ +- +-/);
@@ -51,6 +53,15 @@ describe("bench:check", () => {
   it("explains itself, and refuses parts that are none", async () => {
     const help = await check("--help");
     expect(help).toMatchObject({ exitCode: 0, stdout: expect.stringContaining("npm run bench:check -- [record]") });
+    for (const [path, reason] of [
+      [join(scratch, "no", "file.json"), "there is no such file; with `record` it is written"],
+      [scratch, "can't be read"],
+    ] as const) {
+      const { exitCode, stderr } = await checkAgainst(path, "parts=mlp");
+      expect({ exitCode, stderr }).toEqual({ exitCode: 2, stderr: expect.stringContaining(`references=${path}`) });
+      expect(stderr).toContain(reason);
+      expect(stderr).not.toContain("…");
+    }
     const wrong = await check("parts=attentoin");
     expect(wrong).toMatchObject({
       exitCode: 2,

@@ -36,6 +36,8 @@ describe("bench:host", () => {
       stdout: "",
       stderr: expect.stringContaining("steps=3: must be at least 4"),
     });
+    const none = await benchHost("workload=tiny", "rounds=0");
+    expect(none).toMatchObject({ exitCode: 2, stdout: "", stderr: "rounds=0: must be a whole number above 0\n" });
     const { exitCode, stderr } = await benchHost("workload=L9");
     expect(exitCode).toBe(2);
     expect(stderr).toMatch(/did you mean/);

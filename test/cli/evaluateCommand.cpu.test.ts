@@ -91,6 +91,19 @@ describe("halfbyte evaluate", () => {
     expect(await refusal()).toMatch(/the model is missing; usage/);
     expect(await refusal(run)).toMatch(/eval_dataset_path=… is missing/);
     expect(await refusal(run, "eval_dataset_path=/nowhere")).toMatch(/eval_dataset_path=\/nowhere/);
+    writeFileSync(join(base, "one.txt"), "a");
+    for (const packing of ["concat", "best_fit"])
+      expect(await refusal(run, `eval_dataset_path=${join(base, "one.txt")}`, `packing=${packing}`)).toMatch(
+        /the validation split has nothing to predict but tokens of no text/,
+      );
+    const training = await halfbyte([
+      ...["train", ...tinyKeys.filter((key) => !/^(dataset_type|vocab_size)=/.test(key)), `dataset_path=${text}`],
+      ...["tokenizer_path=byte", `eval_dataset_path=${join(base, "one.txt")}`, `base_output_directory=${base}`],
+    ]);
+    expect(training).toMatchObject({
+      exitCode: 2,
+      stderr: expect.stringMatching(/nothing to predict but tokens of no/),
+    });
     expect(await refusal(join(base, "no"), `eval_dataset_path=${text}`)).toMatch(/no such file or folder/);
     const gguf = await ggufOf(join(base, "b.gguf"), llamaB);
     expect(await refusal(gguf, `eval_dataset_path=${text}`)).toMatch(/has 512 tokens, but the model's vocab_size=256/);
