@@ -2,6 +2,7 @@
 import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
 import {
+  type BatchShape,
   joinedValidation,
   mixedBatches,
   type TrainingBatches,
@@ -11,7 +12,7 @@ import {
 import { requireDocument, requireTokens } from "./packing.ts";
 import { type PackingSettings, packingOf, strategyOf } from "./packingSettings.ts";
 import { onlyProcess, type ProcessPart } from "./processPart.ts";
-import { sequencesOf } from "./sequences.ts";
+import { requireTargets, sequencesOf } from "./sequences.ts";
 import type { DataKind } from "./sourceFiles.ts";
 import { type OpenSource, openSources } from "./sources.ts";
 import { syntheticBatches } from "./synthetic.ts";
@@ -121,6 +122,8 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
       ...{ name, sequences: sequencesOf(train, shape, "full") },
       ...(weight !== undefined && { weight }),
     }));
+    for (const { name, sequences } of batches) requireTargets(`training split of ${name}`, sequences, windowLength);
+    requireValidationTargets(heldOut, shape);
     const evaluations = heldOut.map(({ name, validation }) => ({
       name,
       batches: validationBatches(validation, shape, bytesOfToken),
@@ -172,6 +175,10 @@ export async function openEvaluation(
   try {
     requireEnough(sources, whole);
     const shape = { batchSize, windowLength, packing: packingOf(whole) };
+    requireValidationTargets(
+      sources.flatMap(({ name, validation }) => (validation ? { name, validation } : [])),
+      shape,
+    );
     const parts = sources.flatMap(({ name, validation }) =>
       validation ? { name, batches: validationBatches(validation, shape, textBytes(tokenizer)) } : [],
     );
@@ -202,6 +209,16 @@ function requireEnough(sources: readonly OpenSource[], settings: DatasetSettings
     // An end token alone is no text.
     if (validation) requireTokens(`validation split${of}`, validation, 2, more);
     if (validation && isPacked) requireDocument(`validation split${of}`, validation);
+  }
+}
+
+/** @throws UserError where a source has nothing to predict: its loss would be that of no token */
+function requireValidationTargets(
+  sources: readonly { readonly name: string; readonly validation: TokenStream }[],
+  shape: BatchShape,
+): void {
+  for (const { name, validation } of sources) {
+    requireTargets(`validation split of ${name}`, sequencesOf(validation, shape, "padded"), shape.windowLength);
   }
 }
 

@@ -1,8 +1,8 @@
 /** A file's bytes as a stream of chunks, unpacked where the file's ending says that they are packed. */
 import { createReadStream } from "node:fs";
 import { createGunzip } from "node:zlib";
-import { Decompress } from "fzstd";
 import { UserError } from "../base/errors.ts";
+import { unzstd } from "./zstdFrames.ts";
 
 export type Compression = "gzip" | "zstd";
 
@@ -18,9 +18,6 @@ export interface FileBytesOptions {
   /** Told how many bytes of the file itself were read since the last time. */
   readonly onRead?: (bytes: number) => void;
 }
-
-/** What a .zst file may ask to be remembered of its own past: what the zstd program takes without being asked, too. */
-const largestWindow = 1 << 27;
 
 /** @throws UserError where the file can't be read, or unpacked to its end */
 export async function* fileBytes(
@@ -72,35 +69,5 @@ async function* gunzipped(packed: AsyncGenerator<Uint8Array>, chunkSize: number)
   } finally {
     unpacker.destroy();
     await feeding;
-  }
-}
-
-async function* unzstd(packed: AsyncGenerator<Uint8Array>): AsyncGenerator<Uint8Array> {
-  let unpacked: Uint8Array[] = [];
-  const unpacker = new Decompress((chunk) => {
-    // The chunk is the library's own memory.
-    if (chunk.length > 0) unpacked.push(chunk.slice());
-  });
-  let first = true;
-  for await (const chunk of packed) {
-    if (first) refuseLargeWindow(chunk);
-    first = false;
-    unpacker.push(chunk);
-    const done = unpacked;
-    unpacked = [];
-    yield* done;
-  }
-  unpacker.push(new Uint8Array(), true);
-  yield* unpacked;
-}
-
-/** Memory is taken by what the first frame's header says: of a hostile one, two gigabytes. */
-function refuseLargeWindow(head: Uint8Array): void {
-  const isFrame = head.length > 5 && head[0] === 0x28 && head[1] === 0xb5 && head[2] === 0x2f && head[3] === 0xfd;
-  const singleSegment = isFrame && (head[4]! & 0x20) !== 0;
-  if (!isFrame || singleSegment) return;
-  const base = 2 ** (10 + (head[5]! >> 3));
-  if (base + (base / 8) * (head[5]! & 7) > largestWindow) {
-    throw new Error("its window is larger than 128 MiB: pack it anew without --long");
   }
 }

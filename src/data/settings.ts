@@ -37,11 +37,12 @@ export const dataSettings = z.object({
     .number()
     .int()
     .min(-1)
+    .max(64)
     .default(-1)
     .describe(
       "Threads that tokenise; 0 for none of their own, -1 for as many as the machine and the size of the data are worth",
     )
-    .meta({ rule: "an integer of 0 or more, or -1" }),
+    .meta({ rule: "an integer from 0 to 64, or -1" }),
   validation_fraction: z
     .number()
     .min(0)

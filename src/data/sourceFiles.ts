@@ -165,3 +165,43 @@ export function refuseSharedFiles(
     `dataset_path and eval_dataset_path share ${shared.length} file(s), such as ${shared[0]!.path}: validation on training text says nothing. Move them apart, or use validation_fraction instead`,
   );
 }
+
+/** @throws UserError where two sources are the same files, however each is spelled */
+export function refuseSameSources(
+  sources: readonly { readonly path: string; readonly files: readonly Pick<SourceFile, "path">[] }[],
+  setting: string,
+): void {
+  const seen = new Map<string, string>();
+  for (const { path, files } of sources) {
+    const real = JSON.stringify(files.map(({ path }) => realpathSync(path)).sort());
+    const before = seen.get(real);
+    if (before !== undefined) {
+      throw new UserError(
+        "E_DATASET_MIXTURE",
+        `${setting}: ${before} and ${path} are the same files: name them once; a weight says how often they are drawn`,
+      );
+    }
+    seen.set(real, path);
+  }
+}
+
+/**
+ * @param hashes of the validation files
+ * @param trainedOn the training files, by their hashes
+ * @throws UserError where a validation file is a copy of a training file
+ */
+export function refuseCopies(
+  files: readonly Pick<SourceFile, "path">[],
+  hashes: readonly string[],
+  trainedOn: ReadonlyMap<string, string>,
+): void {
+  const copies = files.flatMap(({ path }, i) => {
+    const original = trainedOn.get(hashes[i]!);
+    return original === undefined ? [] : `${path} of ${original}`;
+  });
+  if (copies.length === 0) return;
+  throw new UserError(
+    "E_SPLIT_OVERLAP",
+    `${copies.length} file(s) of eval_dataset_path are copies of what is trained on, such as ${copies[0]}: validation on training text says nothing. Remove them from one of the two, or use validation_fraction instead`,
+  );
+}

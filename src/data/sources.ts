@@ -2,11 +2,18 @@
 
 import type { DatasetSettings, OpenDatasetOptions } from "./dataset.ts";
 import { holdOutTail, splitStream } from "./documentSelection.ts";
-import { hashString } from "./hash.ts";
 import { parseMixture } from "./mixture.ts";
 import { parseColumns, type RecordKind } from "./records.ts";
-import { type DataKind, isStored, listSourceFiles, refuseSharedFiles, type SourceFile } from "./sourceFiles.ts";
-import { splitDocuments } from "./split.ts";
+import {
+  type DataKind,
+  isStored,
+  listSourceFiles,
+  refuseCopies,
+  refuseSameSources,
+  refuseSharedFiles,
+  type SourceFile,
+} from "./sourceFiles.ts";
+import { heldOutRules } from "./split.ts";
 import { storedTokens } from "./storedTokens.ts";
 import { type SourceTokens, textTokens } from "./textTokens.ts";
 import { openTokenCache } from "./tokenCache.ts";
@@ -58,7 +65,12 @@ export async function openSources(
     return tokens;
   };
 
-  const opened: OpenSource[] = [];
+  const reading: {
+    readonly tokens: SourceTokens;
+    readonly files: readonly SourceFile[];
+    readonly name: string;
+    readonly weight?: number;
+  }[] = [];
   const trainedOn = new Map<string, string>();
   try {
     for (const { path, weight, files } of train) {
@@ -66,26 +78,24 @@ export async function openSources(
       files.forEach((file, i) => {
         trainedOn.set(tokens.fileHashes[i]!, file.path);
       });
-      const split = splitSource(tokens, files, settings, tokenizer);
-      const weighted = weight === undefined ? {} : { weight };
-      opened.push({ name: path, ...weighted, ...split, ...sizeOfFiles(files, tokens), close: tokens.stream.close });
+      reading.push({ tokens, files, name: path, ...(weight !== undefined && { weight }) });
     }
+    const splits = splitSources(reading, settings, tokenizer);
+    const opened = reading.map(
+      ({ tokens, files, ...source }, i): OpenSource => ({
+        ...{ ...source, ...splits[i]!, ...sizeOfFiles(files, tokens), close: tokens.stream.close },
+      }),
+    );
     for (const { path, files } of validation) {
       const tokens = await open(files);
+      reading.push({ tokens, files, name: path });
+      refuseCopies(files, tokens.fileHashes, trainedOn);
       const { stream } = tokens;
-      const copies = files.filter((_, i) => trainedOn.has(tokens.fileHashes[i]!));
-      if (copies.length > 0) {
-        const [copy] = copies;
-        const original = trainedOn.get(tokens.fileHashes[files.indexOf(copy!)]!);
-        say(
-          `note: ${copies.length} file(s) of eval_dataset_path are copies of what is trained on, such as ${copy!.path} of ${original}: validation on them says nothing`,
-        );
-      }
       opened.push({ name: path, validation: stream, hash: "", ...sizeOfFiles(files, tokens), close: stream.close });
     }
     return opened;
   } catch (error) {
-    for (const { close } of opened) close();
+    for (const { tokens } of reading) tokens.stream.close();
     throw error;
   } finally {
     cache.hashes.save();
@@ -126,44 +136,61 @@ export function listSources({ datasetType, datasetPath, evalDatasetPath }: Sourc
   readonly validation: readonly ListedSource[];
 } {
   const kind = kindOf({ datasetType });
-  const list = (text: string, setting: string) =>
-    parseMixture(text, setting).map((source) => ({
+  const list = (text: string, setting: string) => {
+    const sources = parseMixture(text, setting).map((source) => ({
       ...source,
       files: listSourceFiles(source.path, { setting, kind }),
     }));
+    refuseSameSources(sources, setting);
+    return sources;
+  };
   return {
     train: datasetPath === "" ? [] : list(datasetPath, "dataset_path"),
     validation: evalDatasetPath === "" ? [] : list(evalDatasetPath, "eval_dataset_path"),
   };
 }
 
-/** Which documents of a source are trained on; validation is absent where nothing is held out. */
-function splitSource(
-  { stream, readDraws, smallestDraw, hash }: SourceTokens,
-  files: readonly SourceFile[],
+/** What of each source is trained on; validation is absent where nothing is held out. */
+function splitSources(
+  sources: readonly { readonly tokens: SourceTokens; readonly files: readonly SourceFile[] }[],
   settings: SourceSettings,
   { eosId }: Tokenizer,
-): { readonly train: TokenStream; readonly validation?: TokenStream; readonly hash: string } {
-  const fraction = settings.evalDatasetPath === "" ? settings.validationFraction : 0;
-  if (fraction === 0 || stream.documents === 0) return { train: stream, hash };
-  const split = { hash: `${hash} without ${fraction}` };
-  if (stream.documents === 1) return { ...holdOutTail(stream, fraction, eosId), ...split };
-  return { ...splitStream(stream, readDraws, heldOutRule(files, fraction, smallestDraw)), ...split };
+): readonly { readonly train: TokenStream; readonly validation?: TokenStream; readonly hash: string }[] {
+  const fraction = heldOutFraction(settings);
+  const whole = ({ stream, hash }: SourceTokens) => ({ train: stream, hash });
+  if (fraction === 0) return sources.map(({ tokens }) => whole(tokens));
+  const rules = heldOutRules(
+    sources.map(({ tokens, files }) => ({
+      ...{ files, fileHashes: tokens.fileHashes, smallestDraw: tokens.smallestDraw },
+      documents: tokens.stream.documents,
+      hasDraw: (draw) => hasDraw(tokens, draw),
+    })),
+    fraction,
+  );
+  const splits = sources.map(({ tokens }, i) => {
+    const { stream, readDraws, hash } = tokens;
+    if (stream.documents === 0) return whole(tokens);
+    const rule = rules[i]!;
+    const split = rule === "tail" ? holdOutTail(stream, fraction, eosId) : splitStream(stream, readDraws, rule);
+    return { ...split, hash: `${hash} without ${fraction}` };
+  });
+  // A source whose documents are all in others may hold out none of its own.
+  const some = splits.some((split) => "validation" in split && split.validation.documents > 0);
+  return splits.map((split) => {
+    if (!some || !("validation" in split) || split.validation.documents > 0) return split;
+    const { validation: _, ...kept } = split;
+    return kept;
+  });
 }
 
-/**
- * Whether a document is held out, by its draw: of plain texts those that make up the fraction best, by their bytes; of records
- * those whose draw lies in the fraction, at least those of the smallest.
- */
-export function heldOutRule(
-  files: readonly SourceFile[],
-  fraction: number,
-  smallestDraw: number,
-): (draw: number) => boolean {
-  if (files.every(({ form }) => form === "text")) {
-    const heldOut = new Set(splitDocuments(files, fraction).validation.map(({ key }) => hashString(key)));
-    return (draw) => heldOut.has(draw);
+/** 0 where validation text is given. */
+export const heldOutFraction = ({ evalDatasetPath, validationFraction }: SourceSettings): number =>
+  evalDatasetPath === "" ? validationFraction : 0;
+
+function hasDraw({ stream, readDraws }: SourceTokens, draw: number): boolean {
+  const block = 1 << 16;
+  for (let first = 0; first < stream.documents; first += block) {
+    if (readDraws(first, Math.min(block, stream.documents - first)).includes(draw)) return true;
   }
-  const limit = Math.max(fraction * 2 ** 32, smallestDraw + 1);
-  return (draw) => draw < limit;
+  return false;
 }

@@ -2,7 +2,7 @@
 import { statSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { UserError } from "../base/errors.ts";
-import { hashInts, hashString } from "./hash.ts";
+import { mix32 } from "./hash.ts";
 import { joinedTokens } from "./joinedTokens.ts";
 import { type MegatronIndex, openMegatronIndex } from "./megatronIndex.ts";
 import type { SourceFile } from "./sourceFiles.ts";
@@ -59,7 +59,7 @@ async function storedFile(file: SourceFile, options: StoredTokensOptions): Promi
   const indexHash = index && (await cache.hashes.hashOf(index.path));
   const { vocabSize, eosId } = tokenizer;
   const entry = await cachedTokens(cache, {
-    madeOf: { kind, file: file.key, sha256, ...(indexHash && { index: indexHash }), width, vocabSize, eosId },
+    madeOf: { kind, draws: "content", sha256, ...(indexHash && { index: indexHash }), width, vocabSize, eosId },
     ...{ width, masked: false, stored: true },
     async fill(writer) {
       const unended = index
@@ -83,17 +83,26 @@ const plainWidth = ({ width, tokenizer }: StoredTokensOptions): TokenWidth =>
 
 type Scan = StoredTokensOptions & { readonly width: TokenWidth };
 
-/** Documents end with the tokenizer's end token, the last one also where the file does. Gives 0: all that can end do. */
+/** Fewer ids can be anything. */
+const tellingIds = 16;
+
+/**
+ * Documents end with the tokenizer's end token, the last one also where the file does. Gives 0: all that can end do.
+ * @throws UserError also where every second id is 0, as it is where ids are read in halves: all of them are ids of the tokenizer
+ */
 async function byEndTokens(file: SourceFile, writer: TokenWriter, scan: Scan): Promise<number> {
   const { eosId } = scan.tokenizer;
-  const draws = drawsOf(file);
+  const draws = contentDraws();
   let open = false;
+  let halves = file.bytes / bytesOfWidth(scan.width) >= tellingIds;
   await eachBlock(file, scan, (tokens, last) => {
+    for (let i = 1; halves && i < tokens.length; i += 2) halves = tokens[i] === 0;
+    if (last && halves) throw readInHalves(file, scan.width);
     const ends: number[] = [];
     for (let i = tokens.indexOf(eosId); i >= 0; i = tokens.indexOf(eosId, i + 1)) ends.push(i + 1);
     open = ends.at(-1) !== tokens.length;
     if (last && open) ends.push(tokens.length);
-    writer.append({ tokens, ends: Float64Array.from(ends), draws: draws(ends.length), problems: [] });
+    writer.append({ tokens, ends: Float64Array.from(ends), draws: draws(tokens, ends), problems: [] });
   });
   return 0;
 }
@@ -107,7 +116,7 @@ async function withIndex(file: SourceFile, index: MegatronIndex, writer: TokenWr
     );
   }
   const { eosId } = scan.tokenizer;
-  const draws = drawsOf(file);
+  const draws = contentDraws();
   const documentEnds = index.documentEnds();
   let next = documentEnds.next();
   let start = 0;
@@ -122,7 +131,7 @@ async function withIndex(file: SourceFile, index: MegatronIndex, writer: TokenWr
         next = documentEnds.next();
       }
       start += tokens.length;
-      writer.append({ tokens, ends: Float64Array.from(ends), draws: draws(ends.length), problems: [] });
+      writer.append({ tokens, ends: Float64Array.from(ends), draws: draws(tokens, ends), problems: [] });
     });
   } finally {
     documentEnds.return(undefined);
@@ -130,11 +139,24 @@ async function withIndex(file: SourceFile, index: MegatronIndex, writer: TokenWr
   return unended;
 }
 
-/** Numbers of a file's documents in order: the same wherever the file lies. */
-function drawsOf({ key }: SourceFile): (count: number) => Uint32Array {
-  const seed = hashString(key);
-  let document = 0;
-  return (count) => Uint32Array.from({ length: count }, () => hashInts(seed, document++));
+/** The draws of the documents that end in each block, in order: hashes of their ids, the same for equal documents. */
+function contentDraws(): (tokens: Uint16Array | Uint32Array, ends: readonly number[]) => Uint32Array {
+  const seed = 0x811c9dc5;
+  let hash = seed;
+  return (tokens, ends) => {
+    let at = 0;
+    const hashUntil = (end: number) => {
+      for (; at < end; at++) hash = Math.imul(hash ^ tokens[at]!, 0x01000193);
+    };
+    const draws = Uint32Array.from(ends, (end) => {
+      hashUntil(end);
+      const draw = mix32(hash);
+      hash = seed;
+      return draw;
+    });
+    hashUntil(tokens.length);
+    return draws;
+  };
 }
 
 /** Visits all ids of a file. @throws UserError at one that the tokenizer has not */
@@ -176,5 +198,14 @@ function foreignId(
   return new UserError(
     "E_DATASET_TOKENS",
     `${path}: token ${index} (byte ${index * size}, read as ${width}) is ${id}, and tokenizer_path=${name} has ids 0 to ${vocabSize - 1}: set the tokenizer that made the file, or dataset_token_dtype=${other} if ids take ${size === 2 ? 4 : 2} bytes each`,
+  );
+}
+
+function readInHalves({ path }: SourceFile, width: TokenWidth): UserError {
+  const size = 2 * bytesOfWidth(width);
+  const fix = size === 4 ? "set dataset_token_dtype=uint32" : "write them anew as uint32";
+  return new UserError(
+    "E_DATASET_TOKENS",
+    `${path}: read as ${width}, every second id is 0, so its ids seem to take ${size} bytes each: ${fix}`,
   );
 }

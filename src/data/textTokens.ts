@@ -112,7 +112,7 @@ export function openEntry(
       return values;
     },
     smallestDraw,
-    hash: [stored, files["tokens.bin"], files["ends.bin"], files["mask.bin"]]
+    hash: [stored, files["tokens.bin"], files["ends.bin"], stored && files["draws.bin"], files["mask.bin"]]
       .map((file) => file?.sha256 ?? "")
       .join(" "),
     badRecords,

@@ -2,12 +2,15 @@
 import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { UserError } from "../base/errors.ts";
-import { type DocumentPart, readDocuments } from "./documentParts.ts";
+import { type DocumentPart, type ReadingOptions, readDocuments } from "./documentParts.ts";
+import type { FileHashes } from "./fileHashes.ts";
 import { hashString } from "./hash.ts";
 import type { RecordDocument } from "./records.ts";
 import type { SourceFile } from "./sourceFiles.ts";
-import { heldOutRule, listSources, readingOf, type SourceSettings } from "./sources.ts";
+import { heldOutFraction, listSources, readingOf, type SourceSettings } from "./sources.ts";
+import { heldOutRules } from "./split.ts";
 import { drawOf } from "./tokenBlocks.ts";
+import { openTokenCache } from "./tokenCache.ts";
 
 export interface TrainingTexts {
   /** Documents to train on, and how many are held out. */
@@ -31,16 +34,20 @@ export async function trainingTexts(settings: SourceSettings): Promise<TrainingT
     );
   }
   const reading = readingOf(settings);
-  const fraction = settings.evalDatasetPath === "" ? settings.validationFraction : 0;
-  const sources: (SplitCount & { readonly files: readonly SourceFile[] })[] = [];
-  for (const { files } of listSources(settings).train) {
-    sources.push({ files, ...(await countHeldOut(files, fraction, (list) => readDocuments(list, reading))) });
-  }
-  const sum = (list: readonly number[]) => list.reduce((a, b) => a + b, 0);
+  const fraction = heldOutFraction(settings);
+  const { hashes } = openTokenCache();
+  const sources: Counted[] = [];
+  for (const { files } of listSources(settings).train) sources.push(await countDocuments(files, reading, hashes));
+  hashes.save();
+  const rules = rulesOf(sources, fraction);
+  const all = sources.flatMap(({ draws, bytes }, i) =>
+    draws.map((draw, document) => ({ bytes: bytes[document]!, isHeldOut: rules[i]!(draw) })),
+  );
+  const kept = all.filter(({ isHeldOut }) => !isHeldOut);
   return {
-    documents: sum(sources.map(({ documents, heldOut }) => documents - heldOut)),
-    heldOut: sum(sources.map(({ heldOut }) => heldOut)),
-    bytes: sum(sources.map(({ bytes }) => bytes)),
+    documents: kept.length,
+    heldOut: all.length - kept.length,
+    bytes: kept.reduce((sum, { bytes }) => sum + bytes, 0),
     async hash() {
       const hash = createHash("sha256").update(JSON.stringify([reading, fraction]));
       for (const { key, form, path, bytes } of sources.flatMap(({ files }) => files)) {
@@ -50,9 +57,9 @@ export async function trainingTexts(settings: SourceSettings): Promise<TrainingT
       return hash.digest("hex");
     },
     async *texts() {
-      for (const { files, isHeldOut } of sources) {
+      for (const [i, { files }] of sources.entries()) {
         for await (const part of readDocuments(files, reading)) {
-          if (!isHeldOut(drawOfPart(part))) yield* textsOf(part);
+          if (!rules[i]!(drawOfPart(part))) yield* textsOf(part);
         }
       }
     },
@@ -72,41 +79,54 @@ function* recordTexts(document: RecordDocument): Generator<string> {
   else for (const { content } of document.messages) if (typeof content === "string") yield content;
 }
 
-interface SplitCount {
-  readonly documents: number;
-  readonly heldOut: number;
-  readonly bytes: number;
-  readonly isHeldOut: (draw: number) => boolean;
+interface Counted {
+  readonly files: readonly SourceFile[];
+  readonly fileHashes: readonly string[];
+  /** Of each document. */
+  readonly draws: readonly number[];
+  /** Of each document. */
+  readonly bytes: readonly number[];
 }
 
 /** Of plain texts the files tell; records are read for it. */
-async function countHeldOut(
+async function countDocuments(
   files: readonly SourceFile[],
-  fraction: number,
-  read: (files: readonly SourceFile[]) => AsyncIterable<DocumentPart>,
-): Promise<SplitCount> {
-  const none = () => false;
+  reading: ReadingOptions,
+  hashes: FileHashes,
+): Promise<Counted> {
+  const fileHashes: string[] = [];
+  for (const { path } of files) fileHashes.push(await hashes.hashOf(path));
   if (files.every(({ form }) => form === "text")) {
-    const isHeldOut = fraction > 0 && files.length > 1 ? heldOutRule(files, fraction, 0) : none;
-    const kept = files.filter(({ key }) => !isHeldOut(hashString(key)));
-    const bytes = kept.reduce((sum, file) => sum + file.bytes, 0);
-    return { documents: files.length, heldOut: files.length - kept.length, bytes, isHeldOut };
+    return {
+      files,
+      fileHashes,
+      draws: files.map(({ key }) => hashString(key)),
+      bytes: files.map(({ bytes }) => bytes),
+    };
   }
-  const counted: { readonly draw: number; bytes: number }[] = [];
+  const [draws, sizes]: [number[], number[]] = [[], []];
   let bytes = 0;
-  for await (const part of read(files)) {
+  for await (const part of readDocuments(files, reading)) {
     for (const text of textsOf(part)) bytes += Buffer.byteLength(text);
     if (part.kind === "part" && !part.last) continue;
-    counted.push({ draw: drawOfPart(part), bytes });
+    draws.push(drawOfPart(part));
+    sizes.push(bytes);
     bytes = 0;
   }
-  const smallest = counted.reduce((least, { draw }) => Math.min(least, draw), Number.POSITIVE_INFINITY);
-  const isHeldOut = fraction > 0 && counted.length > 1 ? heldOutRule(files, fraction, smallest) : none;
-  const kept = counted.filter(({ draw }) => !isHeldOut(draw));
-  return {
-    documents: counted.length,
-    heldOut: counted.length - kept.length,
-    bytes: kept.reduce((sum, { bytes }) => sum + bytes, 0),
-    isHeldOut,
-  };
+  return { files, fileHashes, draws, bytes: sizes };
+}
+
+/** By source. Of one that is a single document nothing is left out. */
+function rulesOf(sources: readonly Counted[], fraction: number): readonly ((draw: number) => boolean)[] {
+  const none = () => false;
+  if (fraction === 0) return sources.map(() => none);
+  const rules = heldOutRules(
+    sources.map(({ files, fileHashes, draws }) => ({
+      ...{ files, fileHashes, documents: draws.length },
+      smallestDraw: draws.reduce((least, draw) => Math.min(least, draw), Number.POSITIVE_INFINITY),
+      hasDraw: (draw) => draws.includes(draw),
+    })),
+    fraction,
+  );
+  return rules.map((rule) => (rule === "tail" ? none : rule));
 }

@@ -305,6 +305,25 @@ describe("conversations", () => {
     }
   });
 
+  it("are refused where nobody answers, in training and in validation", async () => {
+    ownCache();
+    const tokenizerPath = await chatTokenizer();
+    const folder = temporaryFolder({
+      "asked.jsonl": lines([{ messages: chat.slice(0, 1) }]),
+      "answered.jsonl": lines([{ messages: chat }]),
+    });
+    const [asked, answered] = [join(folder, "asked.jsonl"), join(folder, "answered.jsonl")];
+    const open = (paths: Partial<DatasetSettings>) =>
+      openText({ datasetType: "chat", tokenizerPath, maxTargetLength: 4, ...paths }, { vocabSize: 300 });
+    await expect(open({ datasetPath: asked })).rejects.toThrow(
+      /the training split of .*no token in them that is to be/,
+    );
+    const validation = { datasetPath: answered, evalDatasetPath: asked };
+    await expect(open(validation)).rejects.toThrow(
+      /the validation split of .*no token in them that is to be predicted/,
+    );
+  });
+
   it("are named by their place where the template refuses them, or their turns have no speaker", async () => {
     ownCache();
     const tokenizerPath = await chatTokenizer();

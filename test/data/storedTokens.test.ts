@@ -117,6 +117,38 @@ describe("dataset_type=tokens", () => {
     );
   });
 
+  it("refuses ids that are read in halves", async () => {
+    ownCache();
+    const folder = temporaryFolder({
+      "four.bin": bytesOf(idsOf("ids of four bytes|"), Uint32Array),
+      "eight.bin": new Uint8Array(BigInt64Array.from(idsOf("ids of eight|"), BigInt).buffer),
+    });
+    const open = (name: string, datasetTokenDtype: "auto" | "uint32") =>
+      openText({ datasetType: "tokens", datasetPath: join(folder, name), datasetTokenDtype });
+    await expect(open("four.bin", "auto")).rejects.toThrow(
+      /four\.bin: read as uint16, every second id is 0, so its ids seem to take 4 bytes each: set dataset_token_dtype=uint32/,
+    );
+    expect((await open("four.bin", "uint32")).size!.train).toEqual({ documents: 1, tokens: 18 });
+    await expect(open("eight.bin", "uint32")).rejects.toThrow("8 bytes each: write them anew as uint32");
+  });
+
+  it("is refused where no document has a token beside its end, also of one source in several", async () => {
+    ownCache();
+    const folder = temporaryFolder({ "ends.bin": bytesOf([eos, eos, eos]), "text.bin": bytesOf(idsOf("some text|")) });
+    const [ends, text] = [join(folder, "ends.bin"), join(folder, "text.bin")];
+    for (const packing of ["best_fit", "none"] as const) {
+      for (const datasetPath of [ends, `${text},0.5;${ends},0.5`]) {
+        const opening = openText({ datasetType: "tokens", datasetPath, packing });
+        await expect(opening).rejects.toMatchObject({ code: "E_TOO_FEW_TOKENS" });
+      }
+    }
+    const chunk = temporaryFolder(megatron([["ab"], [], [], ["c"]]));
+    for (const packing of ["best_fit", "none", "concat"] as const) {
+      const opening = openText({ datasetType: "megatron", datasetPath: join(chunk, "a.bin"), packing });
+      await opening.catch((error: unknown) => expect(error).toBeInstanceOf(UserError));
+    }
+  });
+
   it("A7: looks through a file again that was changed, and not one that was not", async () => {
     ownCache();
     const folder = temporaryFolder({ "a.bin": bytesOf(idsOf("some text, and more|")) });

@@ -1,0 +1,104 @@
+/** Equal documents are in one split, whatever sources they lie in and however these are spelled. */
+import { cpSync } from "node:fs";
+import { join, relative } from "node:path";
+import { describe, expect, it } from "vitest";
+import { trainingTexts } from "../../src/data/trainingTexts.ts";
+import { openText, ownCache, textsOf, validationText } from "./openText.ts";
+import { temporaryFolder } from "./temporaryFiles.ts";
+
+const bodies = Array.from({ length: 24 }, (_, i) => `the document of number ${String(i).padStart(3, "0")}`);
+const numbers = (text: string) => new Set(text.match(/\d{3}/g) ?? []);
+
+/** The numbers of documents that are trained on and validated on. */
+async function splitOf(settings: Parameters<typeof openText>[0]) {
+  const data = await openText({ maxTargetLength: 64, packing: "none", validationFraction: 0.3, ...settings });
+  const batches = Array.from({ length: data.train.windows }, (_, i) => data.train.batchAt(i + 1));
+  return { train: numbers(textsOf(batches)), validation: numbers(validationText(data)) };
+}
+async function expectApart(settings: Parameters<typeof openText>[0], count: number) {
+  const { train, validation } = await splitOf(settings);
+  expect([...train].filter((number) => validation.has(number))).toEqual([]);
+  expect(train.size + validation.size).toBe(count);
+  expect(validation.size).toBeGreaterThan(0);
+  return { train, validation };
+}
+const jsonl = (texts: readonly string[]) => texts.map((text) => `${JSON.stringify({ text })}\n`).join("");
+const ids = (texts: readonly string[]) =>
+  new Uint8Array(Uint16Array.from(texts.flatMap((text) => [...Buffer.from(text), 256])).buffer);
+
+describe("what is held out", () => {
+  it("is the same of a folder and of one below it, of plain text and of tokens", async () => {
+    ownCache();
+    const texts = Object.fromEntries(bodies.map((text, i) => [`books/${i % 2 ? "sub/" : ""}${i}.txt`, text]));
+    const folder = temporaryFolder(texts);
+    const datasetPath = `${join(folder, "books")};${join(folder, "books", "sub")}`;
+    const { train } = await expectApart({ datasetPath }, 24);
+    const read = await trainingTexts({
+      ...{ datasetType: "text", datasetPath, evalDatasetPath: "", validationFraction: 0.3 },
+    });
+    let text = "";
+    for await (const part of read.texts()) text += part;
+    expect(numbers(text)).toEqual(train);
+
+    const stored = temporaryFolder({ "all/a.bin": ids(bodies), "all/sub/b.bin": ids(bodies.slice(4, 12)) });
+    const paths = { datasetPath: `${join(stored, "all")};${join(stored, "all", "sub")}` };
+    await expectApart({ datasetType: "tokens", ...paths }, 24);
+  });
+
+  it("is the same of copies under other names", async () => {
+    ownCache();
+    const files = Object.fromEntries(bodies.map((text, i) => [`a/${i}.txt`, text]));
+    const folder = temporaryFolder(files);
+    for (let i = 0; i < 24; i += 2) cpSync(join(folder, "a", `${i}.txt`), join(folder, "a", `copy-${i}.txt`));
+    for (let i = 0; i < 24; i += 3) cpSync(join(folder, "a", `${i}.txt`), join(folder, "b", `other-${i}.txt`));
+    await expectApart({ datasetPath: join(folder, "a") }, 24);
+    await expectApart({ datasetPath: `${join(folder, "b")};${join(folder, "a")}` }, 24);
+  });
+
+  it("is the same of records in sources of any size", async () => {
+    ownCache();
+    for (let i = 0; i < 24; i++) {
+      const few = [bodies[i]!, bodies[(i + 7) % 24]!];
+      for (const own of [few, few.slice(0, 1)]) {
+        const folder = temporaryFolder({ "a.jsonl": jsonl(bodies), "b.jsonl": jsonl(own) });
+        const datasetPath = `${join(folder, "a.jsonl")};${join(folder, "b.jsonl")}`;
+        // With so small a fraction each source holds out the document of its smallest draw.
+        const opening = splitOf({ datasetPath, validationFraction: 0.001 });
+        const split = await opening.catch((error: { code: string }) => error);
+        if ("code" in split) expect(split.code).toBe("E_TOO_FEW_TOKENS");
+        else expect([...split.train].filter((number) => split.validation.has(number))).toEqual([]);
+      }
+    }
+  });
+
+  it("is the end of a source that is a document of no other", async () => {
+    ownCache();
+    const folder = temporaryFolder({ "one.txt": "a".repeat(100), "other.txt": "b".repeat(100) });
+    const datasetPath = `${join(folder, "one.txt")};${join(folder, "other.txt")}`;
+    const data = await openText({ datasetPath, validationFraction: 0.1 });
+    expect(data.size!.sources!.map(({ validation }) => validation!.tokens)).toEqual([11, 11]);
+  });
+});
+
+describe("sources", () => {
+  it("are refused where two are the same files", async () => {
+    ownCache();
+    const folder = temporaryFolder({ "books/a.txt": "some text", "books/b.txt": "other text" });
+    const books = join(folder, "books");
+    for (const other of [relative(process.cwd(), books), `${books}/`, `${books}/*.txt`, `${books}/./../books`]) {
+      await expect(openText({ datasetPath: `${books};${other}` })).rejects.toThrow("are the same files");
+    }
+  });
+});
+
+describe("nothing to predict", () => {
+  it("is refused where the windows of training end before what is to be learnt", async () => {
+    ownCache();
+    const folder = temporaryFolder({ "a.jsonl": `${JSON.stringify({ prompt: "a".repeat(8), completion: "b" })}\n` });
+    const settings = { datasetType: "completion", packing: "concat", datasetPath: folder } as const;
+    await expect(openText({ ...settings, maxTargetLength: 7 })).rejects.toThrow(
+      /the training split of .* has 1 sequence\(s\), and no token in them that is to be predicted/,
+    );
+    expect((await openText({ ...settings, maxTargetLength: 8 })).train.windows).toBe(1);
+  });
+});
