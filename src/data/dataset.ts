@@ -199,7 +199,8 @@ function requireEnough(sources: readonly OpenSource[], settings: DatasetSettings
     const of = several ? ` of ${name}` : "";
     if (train && isPacked) requireDocument(`training split${of}`, train);
     else if (train) {
-      const shorter = `a window of max_target_length=${maxTargetLength} takes ${maxTargetLength + 1}. Add text, or set max_target_length to ${Math.max(1, train.length - 1)} or less`;
+      const least = train.length < 2 ? "" : `, or set max_target_length to ${train.length - 1} or less`;
+      const shorter = `a window of max_target_length=${maxTargetLength} takes ${maxTargetLength + 1}. Add text${least}`;
       requireTokens(`training split${of}`, train, maxTargetLength + 1, shorter);
     }
     const more =

@@ -29,8 +29,8 @@ export interface ParquetParts {
 }
 
 export interface ParquetFile extends ParquetParts {
-  /** All rows of a group. */
-  rowsOf(group: number, columns: readonly string[]): Promise<Record<string, unknown>[]>;
+  /** All rows of a group; of one that can't be used, why. */
+  rowsOf(group: number, columns: readonly string[]): Promise<(Record<string, unknown> | string)[]>;
   close(): void;
 }
 
@@ -58,12 +58,22 @@ export async function openParquet(path: string): Promise<ParquetFile> {
         const rowStart = groups.slice(0, group).reduce((sum, { rows }) => sum + rows, 0);
         const rowEnd = rowStart + groups[group]!.rows;
         const range = { rowStart, rowEnd };
+        let isWhole = true;
+        const stringFromBytes = (bytes: Uint8Array | undefined) => {
+          if (!bytes) return bytes;
+          try {
+            return utf8.decode(bytes);
+          } catch {
+            isWhole = false;
+            return notUtf8;
+          }
+        };
         const rows = await parquetReadObjects({
           ...{ file, metadata, columns: [...columns], compressors: bounded, useOffsetIndex: false },
-          ...range,
+          ...{ ...range, parsers: { stringFromBytes } },
         });
         if (rows.length !== rowEnd - rowStart) throw new Error(`rows ${rowStart + 1} to ${rowEnd} are missing`);
-        return rows;
+        return isWhole ? rows : rows.map((row) => (isReadable(row) ? row : "not UTF-8"));
       },
       close,
     };
@@ -71,6 +81,15 @@ export async function openParquet(path: string): Promise<ParquetFile> {
     close();
     throw error;
   }
+}
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+/** Stands for a text that is none. */
+const notUtf8 = Symbol("not UTF-8");
+
+function isReadable(value: unknown): boolean {
+  if (value === notUtf8) return false;
+  return typeof value !== "object" || value === null || Object.values(value).every(isReadable);
 }
 
 function groupsOf({ row_groups: groups }: FileMetaData, size: number): ParquetParts["groups"] {

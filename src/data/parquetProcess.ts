@@ -14,7 +14,8 @@ export interface ParquetJob {
   readonly rows?: { readonly group: number; readonly columns: readonly string[] };
 }
 
-export type ParquetRow = Readonly<Record<string, unknown>>;
+/** Of a row that can't be used, why. */
+export type ParquetRow = Readonly<Record<string, unknown>> | string;
 
 /** What the process sends: rows come in several. */
 export type ParquetMessage =

@@ -47,7 +47,10 @@ export async function* parquetRows(
     let row = 0;
     for (const [group, { rows: count, bytes }] of groups.entries()) {
       const { rows } = await ask({ path, rows: { group, columns: present } }, bytes);
-      for (const value of rows) yield { place: `row ${++row}`, value };
+      for (const value of rows) {
+        const place = `row ${++row}`;
+        yield typeof value === "string" ? { place, problem: value } : { place, value };
+      }
       onRead(Math.round((size * count) / Math.max(1, all)));
     }
   } finally {

@@ -75,7 +75,7 @@ export async function cachedTokens(cache: TokenCache, make: MakeTokens): Promise
     touch(place!);
     return { folder: place!, manifest: known, wasCached: true, passing: false };
   }
-  const folder = place === undefined ? mkdtempSync(join(tmpdir(), "halfbyte-tokens-")) : newFolder(place);
+  const folder = place === undefined ? passingFolder() : newFolder(place);
   let writer: TokenWriter | undefined;
   try {
     writer = new TokenWriter(folder, make);
@@ -90,6 +90,18 @@ export async function cachedTokens(cache: TokenCache, make: MakeTokens): Promise
     writer?.abandon();
     rmSync(folder, { recursive: true, force: true });
     throw writeFailure(error, folder);
+  }
+}
+
+function passingFolder(): string {
+  try {
+    return mkdtempSync(join(tmpdir(), "halfbyte-tokens-"));
+  } catch (error) {
+    throw new UserError(
+      "E_TOKEN_CACHE",
+      `tokens can't be written to ${tmpdir()} (${(error as Error).message}): set TMPDIR to a folder that is there and can be written`,
+      { cause: error },
+    );
   }
 }
 

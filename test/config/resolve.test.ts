@@ -76,6 +76,7 @@ describe("resolve", () => {
     ["head_dim", "0", "head_dim=0: must be an integer of 1 or more, or -1"],
     ["head_dim", "-2", "or -1"],
     ["validation_fraction", "1", "at least 0 and below 1"],
+    ["tokenize_workers", "3000", "an integer from 0 to 64, or -1"],
     ["adam_b2", "1", "must be a number at least 0 and below 1"],
     ["enable_checkpointing", "TRUE", "enable_checkpointing=TRUE: must be true or false (run: Save checkpoints"],
     ["enable_checkpointing", "yes", "must be true or false"],

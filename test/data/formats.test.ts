@@ -151,12 +151,23 @@ describe("bad records", () => {
     await expect(read({ "a.jsonl": broken })).rejects.toThrow(/a\.jsonl:2: not UTF-8/);
   });
 
+  it("A2: also of a Parquet column of bytes", async () => {
+    ownCache();
+    const bytes = [Buffer.from("good"), Buffer.of(0x61, 0xff, 0x62), Buffer.from("better")];
+    const columnData = [{ name: "text", data: bytes, type: "BYTE_ARRAY" as const }];
+    const table = new Uint8Array(parquetWriteBuffer({ columnData }));
+    await expect(read({ "a.parquet": table })).rejects.toThrow(/a\.parquet:row 2: not UTF-8/);
+    const { data } = await read({ "a.parquet": table }, { datasetBadRecords: "skip" });
+    expect(validationText(data)).toBe("ood|better|");
+    expect(data.size!.badRecords).toBe(1);
+  });
+
   it("A2: files without a record, and files without a byte, are refused before anything else", async () => {
     ownCache();
     const folder = temporaryFolder({ "none.jsonl": "", "blank/a.jsonl": "\n\r\n" });
     await expect(openText({ datasetPath: join(folder, "none.jsonl") })).rejects.toThrow("every file is empty");
     await expect(openText({ datasetPath: join(folder, "blank") })).rejects.toThrow(
-      "the training split has 0 tokens in 0 document(s)",
+      /the training split has 0 tokens in 0 document\(s\), .* takes 9\. Add text$/,
     );
   });
 

@@ -44,6 +44,21 @@ describe("listSourceFiles", () => {
     expect(names(`${folder}/?.txt`)).toEqual(["a.txt", "b.txt"]);
   });
 
+  it("expands alternatives, also of folders and in each other; other braces and commas are themselves", () => {
+    const folder = temporaryFolder({
+      "b1.txt": "1",
+      "sub/s1.txt": "2",
+      "sub/s2.md": "3",
+      "{x,y.txt": "4",
+      "a,b-1.txt": "5",
+    });
+    expect(names(`${folder}/{b1,sub/s1}.txt`)).toEqual(["b1.txt", "sub/s1.txt"]);
+    expect(names(`${folder}/{b1.txt,sub/{s1.txt,s2.md},b1.txt,none}`)).toEqual(["b1.txt", "sub/s1.txt", "sub/s2.md"]);
+    expect(names(`${folder}/{x,y.*`)).toEqual(["{x,y.txt"]);
+    expect(names(`${folder}/a,b-*`)).toEqual(["a,b-1.txt"]);
+    expect(() => names(`${folder}/{b1.txt`)).toThrow("no file matches this pattern");
+  });
+
   it.each([
     ["nowhere", "no such file or folder"],
     ["none-*.txt", "no file matches"],

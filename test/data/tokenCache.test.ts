@@ -192,6 +192,11 @@ describe("the cache of tokens", () => {
     const off = await openText({ datasetPath: folder, validationFraction: 0.2 });
     expect(existsSync(cache) ? entries(cache) : []).toEqual([]);
     expect(off.validation!.batchAt(0).validTokens).toBeGreaterThan(0);
+    vi.stubEnv("TMPDIR", join(folder, "none"));
+    await expect(openText({ datasetPath: folder })).rejects.toThrow(
+      /none \(ENOENT.*set TMPDIR to a folder that is there/,
+    );
+    vi.stubEnv("TMPDIR", undefined);
 
     vi.stubEnv("HALFBYTE_TOKEN_CACHE", "");
     vi.stubEnv("HALFBYTE_CACHE", join(folder, "a.txt"));
