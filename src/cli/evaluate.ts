@@ -23,7 +23,9 @@ Tells the mean loss of a model over every token of a text, its perplexity, and t
 as in training: each ends with the end token, and windows follow each other without overlap.
 
   MODEL                 a Hugging Face folder, a GGUF file, a run's folder (its newest whole checkpoint) or a checkpoint
-  eval_dataset_path     the text: a file, a folder (its .txt and .md files) or a pattern
+  eval_dataset_path     the text: a file, a folder or a pattern, of all that training reads
+  dataset_type          what it holds: text (default), completion, chat, tokens or megatron; of prompts and chats the loss
+                        is the answers'
   max_target_length     tokens of a window: 512, or as many as the model was made for, unless you say otherwise
   per_device_batch_size windows at a time (1)
   eval_steps            batches to take; default all
@@ -34,6 +36,7 @@ as in training: each ends with the end token, and windows follow each other with
 
 Example: halfbyte evaluate SmolLM2-135M eval_dataset_path=book.txt
          halfbyte evaluate SmolLM2-135M eval_dataset_path=book.txt quantization=nvfp4
+         halfbyte evaluate SmolLM2-135M eval_dataset_path=chats.jsonl dataset_type=chat
 `,
   async run(args) {
     const { settings, flags, words } = parseArguments(args, { maxWords: 1 });

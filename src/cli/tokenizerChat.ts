@@ -1,14 +1,24 @@
 /** `halfbyte tokenizer chat`: a conversation as its chat template writes it, with what is trained on marked. */
 import { readFileSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
-import { reasonOf } from "../checkpoint/index.ts";
 import { parseValue } from "../config/index.ts";
-import { type ChatMessage, chatExample, loadChatTemplate, loadTokenizer, type Tokenizer } from "../data/index.ts";
+import {
+  chatExample,
+  documentOfRecord,
+  listSourceFiles,
+  loadChatTemplate,
+  loadTokenizer,
+  type RecordDocument,
+  readDocuments,
+  type Tokenizer,
+} from "../data/index.ts";
 import { terminalAbilities } from "../metrics/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { required } from "./tokenizerInput.ts";
 import { markedText } from "./tokenPicture.ts";
+
+type Conversation = Extract<RecordDocument, { kind: "chat" }>;
 
 const keys = ["messages", "record", "tokenizer_path", "chat_template"];
 
@@ -18,8 +28,9 @@ export const command: Command = {
 Shows a conversation as the tokenizer's chat template writes it. What is trained on, the assistant's tokens, is coloured, or
 between [[ ]] where there are no colours.
 
-  messages        a JSON file: [{"role": "user", "content": "…"}, …]; or JSON lines, each with such "messages"
-  record          which line of JSON lines (default 1)
+  messages        a JSON file: [{"role": "user", "content": "…"}, …]; or what dataset_type=chat reads: JSON lines, also packed, or
+                  Parquet, each record with such "messages" (or "conversations" of "from" and "value")
+  record          which record (default 1)
   tokenizer_path  a tokenizer with a chat template: a folder, a tokenizer.json or a .gguf file
   chat_template   a .jinja file to use instead of the tokenizer's own
   --json          text, ids and mask as one JSON object on standard output
@@ -31,11 +42,11 @@ Example: halfbyte tokenizer chat messages=chats.jsonl record=3 tokenizer_path=Sm
     const path = required(settings, "tokenizer_path", "chat");
     const file = required(settings, "messages", "chat");
     const record = settings.record === undefined ? 1 : (parseValue("record", settings.record, "integer") as number);
-    const messages = readMessages(file, record);
+    const { messages, tools } = await readConversation(file, record);
     const choice = settings.chat_template === undefined ? {} : { file: settings.chat_template };
     const template = loadChatTemplate(path, choice);
     const tokenizer = loadTokenizer(path);
-    const { ids, mask } = chatExample(template, tokenizer, messages);
+    const { ids, mask } = chatExample(template, tokenizer, messages, tools === undefined ? {} : { tools });
     const trained = mask.reduce((sum, one) => sum + one, 0);
     if (flags.has("json")) {
       const result = { text: tokenizer.decode(ids), ids: [...ids], mask: [...mask], tokens: ids.length, trained };
@@ -60,31 +71,39 @@ function runsOf(tokenizer: Tokenizer, ids: Int32Array, mask: Uint8Array) {
   return runs;
 }
 
-function readMessages(file: string, record: number): readonly ChatMessage[] {
+/**
+ * The conversation of a .json file that is one, or of a record of what dataset_type=chat reads.
+ * @throws UserError where there is none
+ */
+async function readConversation(path: string, record: number): Promise<Conversation> {
   const refuse = (problem: string) => {
-    throw new UserError("E_VALUE", `messages=${file}: ${problem}`);
+    throw new UserError("E_VALUE", `messages=${path}: ${problem}`);
   };
-  let text: string;
-  try {
-    text = readFileSync(file, "utf8");
-  } catch (error) {
-    return refuse(reasonOf(error));
+  const whole = /\.json$/i.test(path) ? wholeFile(path) : undefined;
+  if (whole !== undefined) {
+    const found = documentOfRecord(whole, "chat", []);
+    return typeof found !== "string" && found.kind === "chat" ? found : refuse(String(found));
   }
-  const whole = parsed(text);
-  const lines = text.split("\n").filter((line) => line.trim() !== "");
-  if (whole === undefined && (record < 1 || record > lines.length)) refuse(`record=${record}: it has ${lines.length}`);
-  const value = whole ?? parsed(lines[record - 1]!);
-  const messages = Array.isArray(value) ? value : (value as { messages?: unknown } | undefined)?.messages;
-  const isMessage = (one: unknown) => typeof (one as { role?: unknown } | null)?.role === "string";
-  return Array.isArray(messages) && messages.length > 0 && messages.every(isMessage)
-    ? messages
-    : refuse(`no messages, each {"role": …, "content": …}${whole === undefined ? ` in line ${record}` : ""}`);
+  let seen = 0;
+  let bad: string | undefined;
+  const onBadRecord = (message: string) => {
+    if (++seen === record) bad = message;
+  };
+  const files = listSourceFiles(path, { setting: "messages", kind: "chat" });
+  for await (const part of readDocuments(files, { kind: "chat", columns: [], badRecords: "skip", onBadRecord })) {
+    if (bad !== undefined) break;
+    if (++seen === record && part.kind === "record" && part.document.kind === "chat") return part.document;
+  }
+  return bad === undefined ? refuse(`record=${record}: it has ${seen}`) : refuse(bad);
 }
 
-function parsed(text: string): unknown {
+/** A list of messages, or an object with one, over as many lines as it likes; undefined for records a line. */
+function wholeFile(path: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    return JSON.parse(text);
+    const value: unknown = JSON.parse(readFileSync(path, "utf8"));
+    if (Array.isArray(value)) return { messages: value };
+    return typeof value === "object" && value !== null ? { ...value } : undefined;
   } catch {
-    return undefined;
+    return undefined; // the reader of records tells what is wrong
   }
 }

@@ -12,12 +12,12 @@ const keys = ["text", "tokenizer_path", "control", "framed"];
 const mostDrawn = 400;
 
 export const command: Command = {
-  help: `Usage: halfbyte tokenizer encode tokenizer_path=PATH [text=TEXT] [key=value …] [--json]
+  help: `Usage: halfbyte tokenizer encode text=TEXT tokenizer_path=PATH [key=value …] [--json]
 
 Shows the tokens of a text, each above its id.
 
   tokenizer_path  byte, a tokenizer.json, tokenizer.model or .gguf file, or a folder with one
-  text            the text (default: what comes on standard input)
+  text            the text; - for what comes on standard input
   control=true    the spellings of control tokens in the text are those tokens (default: ordinary characters)
   framed=true     with the tokens that the tokenizer itself puts around a text, such as <|begin_of_text|>
   --json          ids and pieces as one JSON object on standard output

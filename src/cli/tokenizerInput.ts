@@ -18,13 +18,13 @@ export function isOn(settings: Given, key: string): boolean {
   return text === undefined ? false : (parseValue(key, text, "boolean") as boolean);
 }
 
-/** `text=…`, or standard input where something else than a person writes to it. */
+/** `text=…`, which may be empty, or standard input for `text=-`. @throws UserError where it is missing */
 export function givenText(settings: Given): string {
-  if (settings.text !== undefined) return settings.text;
-  if (process.stdin.isTTY) required(settings, "text", "encode");
+  const text = settings.text ?? required(settings, "text", "encode");
+  if (text !== "-") return text;
   try {
     return readFileSync(0, "utf8");
   } catch (error) {
-    throw new UserError("E_KEY", `text=… is missing, and standard input can't be read (${reasonOf(error)})`);
+    throw new UserError("E_KEY", `text=-: standard input can't be read (${reasonOf(error)})`);
   }
 }

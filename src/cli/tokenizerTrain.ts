@@ -9,7 +9,10 @@ import type { Command } from "./command.ts";
 import { progressLine } from "./progressLine.ts";
 import { required } from "./tokenizerInput.ts";
 
-const keys = ["dataset_path", "train_data_columns", "validation_fraction", "vocab_size", "output"];
+const keys = [
+  ...["dataset_path", "dataset_type", "train_data_columns", "dataset_bad_records"],
+  ...["validation_fraction", "vocab_size", "output"],
+];
 
 export const command: Command = {
   help: `Usage: halfbyte tokenizer train dataset_path=PATH output=FOLDER [key=value …] [--json]
@@ -17,8 +20,10 @@ export const command: Command = {
 Learns a byte-level BPE vocabulary and writes FOLDER/tokenizer.json, which Hugging Face's tools read too.
 Tokenizers of other models need no training: tokenizer_path of \`halfbyte train\` reads them as they are.
 
-  dataset_path          what \`halfbyte train\` reads as text: a file, a folder or a pattern such as 'books/**/*.txt'
-  train_data_columns    the name of the text in records of .jsonl and .parquet (default text)
+  dataset_path          what \`halfbyte train\` reads: a file, a folder or a pattern such as 'books/**/*.txt'
+  dataset_type          what it holds: text (default), or records that are a completion or a chat
+  train_data_columns    what records have their text in (default text; \`halfbyte explain train_data_columns\`)
+  dataset_bad_records   skip leaves out records that can't be used (default stop)
   output                the folder to write
   vocab_size            number of tokens, with 256 bytes and the end of a document (default 4096)
   validation_fraction   leave out the documents that training with this fraction holds out (default 0)
@@ -35,7 +40,11 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
       const text = settings[key];
       return text === undefined ? fallback : (parseValue(key, text, kind) as number);
     };
-    const trainDataColumns = settings.train_data_columns;
+    const choice = <T extends string>(key: string, known: readonly T[]): T => {
+      const value = settings[key] ?? known[0]!;
+      if (!known.includes(value as T)) throw new UserError("E_VALUE", `${key}=${value}: must be ${known.join(", ")}`);
+      return value as T;
+    };
     const vocabSize = number("vocab_size", 4096, "integer");
     if (vocabSize < smallestVocab) {
       throw new UserError("E_VOCAB_SIZE", `vocab_size=${vocabSize}: must be ${smallestVocab} or more`);
@@ -45,8 +54,12 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
       throw new UserError("E_VALUE", `validation_fraction=${validationFraction}: must be from 0 to below 1`);
     }
 
-    const source = { datasetType: "text" as const, datasetPath, evalDatasetPath: "", validationFraction };
-    const text = await trainingTexts(trainDataColumns === undefined ? source : { ...source, trainDataColumns });
+    const text = await trainingTexts({
+      ...{ datasetPath, evalDatasetPath: "", validationFraction },
+      datasetType: choice("dataset_type", ["text", "completion", "chat"]),
+      trainDataColumns: settings.train_data_columns ?? "",
+      datasetBadRecords: choice("dataset_bad_records", ["stop", "skip"]),
+    });
     makeOutput(output);
     const start = performance.now();
     const progress = progressLine();
@@ -67,6 +80,7 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
       output,
       vocabSize: tokenizer.vocabSize,
       documents: text.documents,
+      badRecords: text.badRecords.count,
       bytes,
       tokens,
       bytesPerToken: bytes / tokens,
@@ -79,6 +93,8 @@ Then:    halfbyte train llama-tiny dataset_path=books tokenizer_path=books-token
         `${output}: ${result.vocabSize} tokens from ${text.documents} documents (${(bytes / 1e6).toFixed(1)} MB) in ${result.seconds.toFixed(1)} s\n` +
           `the text is ${tokens} tokens, ${result.bytesPerToken.toFixed(2)} bytes each\n`,
       );
+      const { count, first } = text.badRecords;
+      if (count > 0) process.stdout.write(`${count} records are left out; the first: ${first}\n`);
       if (result.vocabSize < vocabSize) {
         process.stdout.write(`fewer than vocab_size=${vocabSize}: no other pair of tokens occurs twice in this text\n`);
       }

@@ -5,6 +5,7 @@ import { type AddedToken, addedTokenSplitter } from "./addedTokens.ts";
 import { mergePairs } from "./bpeMerge.ts";
 import { type Frame, framedIds, isFramed } from "./frame.ts";
 import { pieceCache } from "./pieceCache.ts";
+import { cutsAtSpaces } from "./spaceCuts.ts";
 import { translateSplitPattern } from "./splitPattern.ts";
 import { decodeBytes, type Tokenizer } from "./tokenizer.ts";
 
@@ -67,30 +68,38 @@ export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
     grown.set(buffer.subarray(0, used));
     buffer = grown;
   };
-  /** Appends the ids of a piece that the first `level` patterns have cut. */
-  const append = (piece: string, level: number) => {
+  const append = (piece: string) => {
+    const ids = idsOf(piece);
+    reserve(ids.length);
+    for (let i = 0; i < ids.length; i++) buffer[used++] = ids[i]!;
+  };
+  /** Gives what the patterns from `level` on make of a piece that those before have cut. */
+  const cut = (piece: string, level: number, take: (piece: string) => void) => {
     const split = splits[level];
     if (split === undefined) {
-      const ids = idsOf(piece);
-      reserve(ids.length);
-      for (let i = 0; i < ids.length; i++) buffer[used++] = ids[i]!;
+      take(piece);
       return;
     }
     let end = 0; // text between matches belongs to no alternative and is a piece of its own
     // Not split.lastIndex: a pattern may occur at two levels.
     for (const match of piece.matchAll(split)) {
       if (match[0].length === 0) continue;
-      if (match.index > end) append(piece.slice(end, match.index), level + 1);
-      append(match[0], level + 1);
+      if (match.index > end) cut(piece.slice(end, match.index), level + 1, take);
+      cut(match[0], level + 1, take);
       end = match.index + match[0].length;
     }
-    if (end < piece.length) append(piece.slice(end), level + 1);
+    if (end < piece.length) cut(piece.slice(end), level + 1, take);
   };
 
   const sections = addedTokenSplitter(model.added, (text) =>
     model.normalization === "NFC" ? text.normalize("NFC") : text,
   );
   const prefixed = (text: string) => (model.prefixSpace && text !== "" && text[0] !== " " ? ` ${text}` : text);
+  const piecesOf = (text: string) => {
+    const pieces: string[] = [];
+    cut(prefixed(text), 0, (piece) => pieces.push(piece));
+    return pieces;
+  };
   const added = new Map(model.added.map((token) => [token.id, { ...token, bytes: Buffer.from(token.content) }]));
   const none = new Uint8Array();
   const source = {
@@ -103,10 +112,11 @@ export function bpeTokenizer(model: BpeModel, name: string): Tokenizer {
     vocabSize,
     eosId: model.eosId,
     frame: model.frame,
+    cutsAtSpaces: model.merges.length === 0 || cutsAtSpaces(piecesOf, model.added),
     encode(text, { control = false, framed = false } = {}) {
       used = 0;
       for (const section of sections(text.toWellFormed(), control)) {
-        if ("text" in section) append(prefixed(section.text), 0);
+        if ("text" in section) cut(prefixed(section.text), 0, append);
         else {
           reserve(1);
           buffer[used++] = section.id;

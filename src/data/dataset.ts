@@ -146,7 +146,7 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
   }
 }
 
-/** Text to evaluate a model on, every token of it, without any to train on. */
+/** Text, prompts or chats to evaluate a model on, every token of it that is to be predicted, without any to train on. */
 export interface EvaluationText {
   readonly batches: ValidationBatches;
   readonly size: SplitSize & { readonly bytes: number };
@@ -156,15 +156,17 @@ export interface EvaluationText {
 
 /** @throws UserError for missing or unreadable files, a tokenizer that does not fit the model, and too little text */
 export async function openEvaluation(
-  settings: Pick<DatasetSettings, "evalDatasetPath" | "maxTargetLength" | "perDeviceBatchSize"> &
-    Omit<PackingSettings, "datasetType">,
+  settings: Omit<DatasetSettings, "datasetPath" | "validationFraction" | "tokenizerPath" | "tokenizeWorkers">,
   { tokenizer, vocabSize }: { readonly tokenizer: Tokenizer; readonly vocabSize: number },
 ): Promise<EvaluationText> {
   const { maxTargetLength: windowLength, perDeviceBatchSize: batchSize } = settings;
+  if (settings.datasetType === "synthetic") {
+    throw new UserError("E_VALUE", "dataset_type=synthetic: evaluation reads files; leave it out for text");
+  }
   requireVocab(tokenizer, vocabSize);
   const whole: DatasetSettings = {
     ...settings,
-    ...{ datasetType: "text", datasetPath: "", validationFraction: 0 },
+    ...{ datasetPath: "", validationFraction: 0 },
     // Threads would load the tokenizer anew, which may be part of something else.
     ...{ tokenizerPath: tokenizer.name, tokenizeWorkers: 0 },
   };

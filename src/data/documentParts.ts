@@ -27,6 +27,8 @@ export interface ReadingOptions {
   readonly columns: readonly string[];
   /** What happens where a record can't be used. Default: "stop". */
   readonly badRecords?: "stop" | "skip";
+  /** Plain texts come whole, not in parts. Default: false. */
+  readonly wholeTexts?: boolean;
   /** Told how many bytes of the files were read since the last time. */
   readonly onRead?: (bytes: number) => void;
   /** Told of each record that is left out: "FILE:3: why". */
@@ -47,10 +49,13 @@ export async function* readDocuments(
   }
 }
 
-async function* textParts(file: SourceFile, { onRead }: ReadingOptions): AsyncGenerator<DocumentPart> {
+async function* textParts(
+  file: SourceFile,
+  { wholeTexts: whole = false, onRead }: ReadingOptions,
+): AsyncGenerator<DocumentPart> {
   const draw = hashString(file.key);
   let continues = false;
-  for await (const { text, last } of readTextParts([file], { ...(onRead && { onRead }) })) {
+  for await (const { text, last } of readTextParts([file], { whole, ...(onRead && { onRead }) })) {
     yield { kind: "part", text, continues, last, draw };
     continues = !last;
   }

@@ -10,6 +10,7 @@ import { type AddedToken, addedTokenSplitter } from "./addedTokens.ts";
 import { exactPreTokenizer } from "./exactPreTokenizer.ts";
 import { framedIds, readFrame } from "./frame.ts";
 import { pieceCache } from "./pieceCache.ts";
+import { cutsAtSpaces } from "./spaceCuts.ts";
 import { byteSpelling, byteToken, exactDecoder, type Library, tokenBytes } from "./tokenBytes.ts";
 import { decodeBytes, type Tokenizer } from "./tokenizer.ts";
 import {
@@ -93,6 +94,18 @@ function build(parsed: unknown, refuse: Refuse, name: string, eosToken: string |
     });
   const sections = { start: sectionsOf(false), on: sectionsOf(true) };
 
+  /** Ids of added tokens, and the words between them, which are merged each for itself. */
+  function* words(raw: string, control: boolean, continues: boolean): Generator<number | string> {
+    for (const section of (continues ? sections.on : sections.start)(raw.toWellFormed(), control)) {
+      if ("id" in section) yield section.id;
+      else if (section.text !== "") {
+        const options = { section_index: section.first && !continues ? 0 : 1 };
+        const pieces = library.pre_tokenizer === null ? [section.text] : library.pre_tokenizer(section.text, options);
+        for (const piece of pieces) yield* cutWords(piece);
+      }
+    }
+  }
+
   const spellsByte = isSpelledByte(file.model as Json);
   const source = {
     isControl: (id: number) => {
@@ -109,15 +122,12 @@ function build(parsed: unknown, refuse: Refuse, name: string, eosToken: string |
     vocabSize,
     eosId,
     frame,
+    cutsAtSpaces: cutsAtSpaces((text, continues) => [...words(text, false, continues)], added),
     encode(raw, { control = false, continues = false, framed = false } = {}) {
       const ids: number[] = [];
-      for (const section of (continues ? sections.on : sections.start)(raw.toWellFormed(), control)) {
-        if ("id" in section) ids.push(section.id);
-        else if (section.text !== "") {
-          const options = { section_index: section.first && !continues ? 0 : 1 };
-          const pieces = library.pre_tokenizer === null ? [section.text] : library.pre_tokenizer(section.text, options);
-          for (const piece of pieces) for (const word of cutWords(piece)) for (const id of idsOf(word)) ids.push(id);
-        }
+      for (const word of words(raw, control, continues)) {
+        if (typeof word === "number") ids.push(word);
+        else for (const id of idsOf(word)) ids.push(id);
       }
       return framed ? framedIds(frame, Int32Array.from(ids)) : Int32Array.from(ids);
     },

@@ -46,6 +46,7 @@ export {
   type SourceSize,
   type SplitSize,
 } from "./dataset.ts";
+export { readDocuments } from "./documentParts.ts";
 export type { Frame } from "./frame.ts";
 export { type TokenizerFiles, tokenizerOfGguf } from "./ggufTokenizer.ts";
 export { type SequenceOrder, sequenceOrder } from "./mixture.ts";
@@ -55,6 +56,7 @@ export { batchForm, type Packing } from "./packingSettings.ts";
 export { permutation } from "./permutation.ts";
 export { type ProcessPart, rowsOfProcess } from "./processPart.ts";
 export { readTextParts, type TextPart } from "./readText.ts";
+export { documentOfRecord, type RecordDocument } from "./records.ts";
 export { listSourceFiles, type SourceFile } from "./sourceFiles.ts";
 export { type Split, splitDocuments } from "./split.ts";
 export { streamWindows } from "./streamWindows.ts";

@@ -33,14 +33,18 @@ export async function* jsonLines(path: string, options: FileBytesOptions = {}): 
     }
     if (typeof value === "object" && value !== null && !Array.isArray(value)) {
       yield { place, value: value as Record<string, unknown> };
-    } else yield { place, problem: `${Array.isArray(value) ? "a list" : JSON.stringify(value)} is no JSON object` };
+    } else yield { place, problem: noObject(value) };
   }
 }
 
 function notJson(text: string, { message }: Error): string {
-  const array = text.trimStart().startsWith("[");
-  return `not JSON (${message})${array ? '; a file that is one JSON list becomes lines by: jq -c ".[]"' : ""}`;
+  return `not JSON (${message})${text.trimStart().startsWith("[") ? listFix : ""}`;
 }
+
+const listFix = '; a file that is one JSON list becomes lines by: jq -c ".[]"';
+
+const noObject = (value: unknown): string =>
+  Array.isArray(value) ? `a list is no JSON object${listFix}` : `${JSON.stringify(value)} is no JSON object`;
 
 async function* lines(path: string, options: FileBytesOptions): AsyncGenerator<Uint8Array> {
   let pending: Uint8Array[] = [];

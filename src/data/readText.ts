@@ -13,15 +13,20 @@ export interface TextPart {
 
 const longestPart = 1 << 24; // UTF-16 units; text without a safe place to cut is cut here all the same
 
+export interface ReadTextOptions extends FileBytesOptions {
+  /** Documents come in one part each, for tokenizers whose tokens cross the places to cut. Default: false. */
+  readonly whole?: boolean;
+}
+
 /**
  * The documents' text in order. Parts are cut where no pre-token can cross (between a letter and a space before a
  * letter), so tokenising the parts is tokenising the document. A byte order mark is no text; a document without text
  * yields nothing.
- * @throws UserError where a file is not UTF-8 or can't be read.
+ * @throws UserError where a file is not UTF-8, can't be read or is longer than a part that must be whole
  */
 export async function* readTextParts(
   files: readonly Pick<SourceFile, "path">[],
-  options: FileBytesOptions = {},
+  { whole = false, ...options }: ReadTextOptions = {},
 ): AsyncGenerator<TextPart> {
   for (const [document, { path }] of files.entries()) {
     const decoder = new TextDecoder("utf-8", { fatal: true });
@@ -41,12 +46,13 @@ export async function* readTextParts(
       const fresh = decode(chunk);
       bytes += chunk.length;
       const recent = tail + fresh;
-      const place = placeToCut(recent);
+      const place = whole ? 0 : placeToCut(recent);
       const cut = place > 0 ? length - tail.length + place : 0;
       pending.push(fresh);
       length += fresh.length;
       tail = recent.slice(-2);
-      if (cut > 0 || length >= longestPart) {
+      if (whole && length > longestPart) throw tooLong(path);
+      if (cut > 0 || (!whole && length >= longestPart)) {
         const text = pending.join("");
         const end = cut > 0 ? cut : endWithin(text, longestPart);
         any = true;
@@ -59,6 +65,13 @@ export async function* readTextParts(
     const rest = pending.join("") + decode();
     if (any || rest !== "") yield { document, text: rest, last: true };
   }
+}
+
+function tooLong(path: string): UserError {
+  return new UserError(
+    "E_DATASET_READ",
+    `${path}: longer than ${longestPart.toLocaleString("en")} characters, and the tokenizer does not cut text at spaces, so that a document is encoded whole; make several files of it, or records of JSON Lines`,
+  );
 }
 
 function notUtf8(path: string, offset: number, chunk: Uint8Array | undefined): UserError {

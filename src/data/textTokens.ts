@@ -63,7 +63,8 @@ export async function textTokens(files: readonly SourceFile[], options: TextToke
         bad.first ??= message;
         bad.count++;
       };
-      const reading = { kind, columns, badRecords, onRead: options.onEncoded, onBadRecord };
+      const wholeTexts = !tokenizer.cutsAtSpaces;
+      const reading = { kind, columns, badRecords, wholeTexts, onRead: options.onEncoded, onBadRecord };
       const documents: AsyncIterable<DocumentPart> = readDocuments(files, reading);
       const masked = isMasked(kind);
       const setup = { tokenizerPath: options.tokenizerPath, masked, chat: kind === "chat" };

@@ -32,6 +32,8 @@ export interface Tokenizer {
   readonly eosId: number;
   /** Control tokens that the tokenizer's own rule puts around a text, such as `<|begin_of_text|>` before it. */
   readonly frame: Frame;
+  /** A long text may be encoded in parts, each but the first beginning with a space and a letter behind a letter: no token crosses such a place. */
+  readonly cutsAtSpaces: boolean;
   /** Ids of the text. Lone surrogates count as U+FFFD. */
   encode(text: string, options?: EncodeOptions): Int32Array;
   /** Text of the ids; bytes that are not UTF-8 become U+FFFD, as the Unicode standard recommends. */

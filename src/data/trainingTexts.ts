@@ -18,6 +18,8 @@ export interface TrainingTexts {
   readonly heldOut: number;
   /** Of the documents to train on. */
   readonly bytes: number;
+  /** Records that are left out, and what is wrong with the first. */
+  readonly badRecords: { readonly count: number; readonly first?: string };
   /** SHA-256 (hex) of all that decides the text. */
   hash(): Promise<string>;
   /** The documents' text in order; a piece does not end inside a word. Each call reads anew. */
@@ -37,7 +39,9 @@ export async function trainingTexts(settings: SourceSettings): Promise<TrainingT
   const fraction = heldOutFraction(settings);
   const { hashes } = openTokenCache();
   const sources: Counted[] = [];
-  for (const { files } of listSources(settings).train) sources.push(await countDocuments(files, reading, hashes));
+  const bad: string[] = [];
+  const counting = { ...reading, onBadRecord: (message: string) => void bad.push(message) };
+  for (const { files } of listSources(settings).train) sources.push(await countDocuments(files, counting, hashes));
   hashes.save();
   const rules = rulesOf(sources, fraction);
   const all = sources.flatMap(({ draws, bytes }, i) =>
@@ -48,6 +52,7 @@ export async function trainingTexts(settings: SourceSettings): Promise<TrainingT
     documents: kept.length,
     heldOut: all.length - kept.length,
     bytes: kept.reduce((sum, { bytes }) => sum + bytes, 0),
+    badRecords: { count: bad.length, ...(bad[0] !== undefined && { first: bad[0] }) },
     async hash() {
       const hash = createHash("sha256").update(JSON.stringify([reading, fraction]));
       for (const { key, form, path, bytes } of sources.flatMap(({ files }) => files)) {

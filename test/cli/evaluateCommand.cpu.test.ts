@@ -82,6 +82,19 @@ describe("halfbyte evaluate", () => {
     expect(Math.abs(stream.loss / alone.loss - 1)).toBeGreaterThan(1e-5);
   });
 
+  it("takes of prompts the loss of what follows them", async () => {
+    const file = join(base, "prompts.jsonl");
+    writeFileSync(file, '{"prompt": "Some words", "completion": ", and then"}\n');
+    expect(await evaluateOn(file, run, "dataset_type=completion")).toMatchObject({ validTokens: 11, documents: 1 });
+    const { exitCode, stderr } = await halfbyte([
+      "evaluate",
+      run,
+      `eval_dataset_path=${file}`,
+      "dataset_type=synthetic",
+    ]);
+    expect([exitCode, stderr]).toEqual([2, expect.stringContaining("dataset_type=synthetic")]);
+  });
+
   it("says what it needs", async () => {
     const refusal = async (...args: string[]) => {
       const { exitCode, stderr } = await halfbyte(["evaluate", ...args]);

@@ -117,7 +117,7 @@ describe("bad records", () => {
     [3, '{"text":null}', '"text" is null, and must be text'],
     [3, '{"text":["a"]}', '"text" is ["a"], and must be text'],
     [3, "not JSON", "not JSON ("],
-    [3, "[1, 2]", "a list is no JSON object"],
+    [3, "[1, 2]", 'a list is no JSON object; a file that is one JSON list becomes lines by: jq -c ".[]"'],
     [3, '{"messages":[]}', "dataset_type=chat reads such records"],
   ])("A2: stop with the line and why: line %i, %s", async (line, text, message) => {
     ownCache();

@@ -1,5 +1,6 @@
 import { copyFileSync, existsSync } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { command as verbs } from "../../src/cli/tokenizer.ts";
 import { command } from "../../src/cli/tokenizerTrain.ts";
@@ -49,6 +50,20 @@ describe("halfbyte tokenizer train", () => {
     const printed = await run(...args, "vocab_size=1_000");
     expect(printed).toContain("from 8 documents");
     expect(printed).toContain("fewer than vocab_size=1000");
+  });
+
+  it("reads prompts and chats, and leaves out records that can't be used on demand", async () => {
+    const chat = JSON.stringify({ messages: [{ role: "user", content: "a word, a word, a word" }] });
+    const folder = temporaryFolder({ "a.jsonl": `${chat}\n{"text": 1}\n` });
+    const train = (...args: string[]) =>
+      runHalfbyte([
+        ...["tokenizer", "train", `dataset_path=${join(folder, "a.jsonl")}`, `output=${join(folder, "out")}`],
+        ...["dataset_type=chat", "vocab_size=260", ...args],
+      ]);
+    expect((await train()).stderr).toContain("dataset_bad_records=skip leaves such records out");
+    expect((await train("dataset_bad_records=drop")).stderr).toContain("must be stop, skip");
+    const { stdout } = await train("dataset_bad_records=skip", "--json");
+    expect(JSON.parse(stdout)).toMatchObject({ documents: 1, badRecords: 1, bytes: 22 });
   });
 
   it("refuses an output that is a file before it learns anything", async () => {
@@ -131,6 +146,14 @@ describe("halfbyte tokenizer", () => {
       "chats.jsonl": `${JSON.stringify({ messages: [messages[0]] })}\n${JSON.stringify({ messages })}\n`,
       "one.json": JSON.stringify(messages, null, 1),
       "bad.jsonl": '{"text": 1}\n',
+      "packed.jsonl.gz": gzipSync(
+        `{"text": 1}\n${JSON.stringify({
+          conversations: [
+            { from: "human", value: "Name a colour." },
+            { from: "gpt", value: "Blue." },
+          ],
+        })}\n`,
+      ),
     });
     copyFileSync(goldenPath("16_chat/tokenizer.json"), join(folder, "tokenizer.json"));
     const chat = (...args: string[]) => halfbyte("chat", `tokenizer_path=${folder}`, ...args);
@@ -141,14 +164,18 @@ describe("halfbyte tokenizer", () => {
       /\n\d+ tokens, 6 of them trained on\n$/,
     );
     expect((await chat(`messages=${join(folder, "chats.jsonl")}`, "--json")).stdout).toContain('"trained":0');
+    const packed = `messages=${join(folder, "packed.jsonl.gz")}`;
+    expect((await chat(packed, "record=2")).stdout).toContain(shown);
+    expect((await chat(packed)).stderr).toContain('packed.jsonl.gz:1: no "messages"');
     const refused = await chat(`messages=${join(folder, "bad.jsonl")}`);
     expect(refused.exitCode).toBe(2);
-    expect(refused.stderr).toContain('no messages, each {"role"');
+    expect(refused.stderr).toContain('bad.jsonl:1: no "messages"');
     expect((await chat(`messages=${join(folder, "chats.jsonl")}`, "record=3")).stderr).toContain("record=3: it has 2");
   });
 
   it.each([
     ["encode", "tokenizer_path=byte", "texts=a"],
+    ["encode", "tokenizer_path=byte"],
     ["decode", "tokenizer_path=byte"],
     ["decode", "tokenizer_path=byte", "ids=1,257"],
     ["info"],
