@@ -14,13 +14,17 @@ const skipBytes = 1 << 16;
 /** @throws Error where the bytes are not whole frames, or not what was packed */
 export async function* unzstd(packed: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
   const input = byteReader(packed);
-  while (!(await input.ended())) {
-    const magic = numberOf(await input.take(4));
-    if (magic === 0xfd2fb528) yield* frame(input);
-    else if ((magic & 0xfffffff0) >>> 0 === 0x184d2a50) {
-      let left = numberOf(await input.take(4));
-      for (; left > 0; left -= skipBytes) await input.take(Math.min(left, skipBytes));
-    } else throw new Error("what follows is no frame");
+  try {
+    while (!(await input.ended())) {
+      const magic = numberOf(await input.take(4));
+      if (magic === 0xfd2fb528) yield* frame(input);
+      else if ((magic & 0xfffffff0) >>> 0 === 0x184d2a50) {
+        let left = numberOf(await input.take(4));
+        for (; left > 0; left -= skipBytes) await input.take(Math.min(left, skipBytes));
+      } else throw new Error("what follows is no frame");
+    }
+  } finally {
+    await input.close();
   }
 }
 
@@ -93,6 +97,8 @@ interface ByteReader {
   take(count: number): Promise<Uint8Array>;
   /** Whether nothing is left. */
   ended(): Promise<boolean>;
+  /** Nothing more is read. */
+  close(): Promise<unknown>;
 }
 
 function byteReader(chunks: AsyncIterable<Uint8Array>): ByteReader {
@@ -115,5 +121,6 @@ function byteReader(chunks: AsyncIterable<Uint8Array>): ByteReader {
       while (pending.length === 0) if (!(await more())) return true;
       return false;
     },
+    close: async () => iterator.return?.(),
   };
 }
