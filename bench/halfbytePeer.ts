@@ -85,7 +85,12 @@ async function evaluating(model: LlamaOptions, ids: Int32Array, params: LlamaTre
   const mask = onesLike(workload);
   return {
     async step(index) {
-      const batchAt = () => ({ ...batchOf(ids, workload, index), mask, validTokens: mask.data.length, targetBytes: 0 });
+      const batchAt = () => ({
+        ...batchOf(ids, workload, index),
+        mask,
+        validTokens: mask.data.length,
+        targetBytes: mask.data.length,
+      });
       return (await evaluator.evaluate(state, { windows: workload.batch, batches: 1, batchAt })).loss;
     },
     async reset() {},

@@ -36,14 +36,14 @@ export { openSafetensors, writeSafetensors } from "./checkpoint/safetensors.ts";
 export type { WrittenModel } from "./checkpoint/writeModelFiles.ts";
 export { type Config, type PartialSettings, resolve, type Settings } from "./config/index.ts";
 export type { ResolveOptions } from "./config/resolve.ts";
-export {
-  type ConversionProgress,
-  type ConvertedModel,
-  type ConvertModelOptions,
-  convertModel,
-  type SourceKind,
-  type Verification,
+export type {
+  ConversionProgress,
+  ConvertedModel,
+  ConvertModelOptions,
+  SourceKind,
+  Verification,
 } from "./convert/index.ts";
+export { convertModel } from "./convert/onDemand.ts";
 export {
   type Attributes,
   argMax,
@@ -128,32 +128,30 @@ export type { PadOptions } from "./core/ops/shape.ts";
 export type { DrawStream, Word } from "./core/random.ts";
 export type { Scope } from "./core/scope.ts";
 export type { BatchShape, TrainingBatches, ValidationBatch, ValidationBatches } from "./data/batches.ts";
-export {
-  assistantSpans,
-  type Batch,
-  type ChatExample,
-  type ChatExampleOptions,
-  type ChatMessage,
-  type ChatTemplate,
-  type ChatTemplateChoice,
-  chatExample,
-  compileChatTemplate,
-  type DecodeOptions,
-  type EncodeOptions,
-  exampleDate,
-  type Frame,
-  loadChatTemplate,
-  loadTokenizer,
-  type RenderOptions,
-  renderChat,
-  streamDecoder,
-  syntheticBatches,
-  type TextSpan,
-  type Tokenizer,
+// From their files: data/index.ts would load the readers of all forms of data with every import of the package.
+export { assistantSpans, chatExample, exampleDate } from "./data/chatExample.ts";
+export { loadChatTemplate } from "./data/chatFiles.ts";
+export { compileChatTemplate, renderChat } from "./data/chatTemplate.ts";
+export type {
+  Batch,
+  ChatExample,
+  ChatExampleOptions,
+  ChatMessage,
+  ChatTemplate,
+  ChatTemplateChoice,
+  DecodeOptions,
+  EncodeOptions,
+  Frame,
+  RenderOptions,
+  TextSpan,
+  Tokenizer,
 } from "./data/index.ts";
 export type { PackingReport } from "./data/packingReport.ts";
 export type { Packing, PackingStrategy } from "./data/packingSettings.ts";
+export { syntheticBatches } from "./data/synthetic.ts";
 export type { ByteSource } from "./data/tokenizer.ts";
+export { streamDecoder } from "./data/tokenizer.ts";
+export { loadTokenizer } from "./data/tokenizerFiles.ts";
 export {
   type GgufFile,
   type GgufHeader,

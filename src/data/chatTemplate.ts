@@ -4,9 +4,9 @@
  * ids and the mask of what the assistant says are chatExample.ts's.
  */
 import { createHash } from "node:crypto";
-import { Environment, Interpreter, parse, tokenize } from "@huggingface/jinja";
 import { UserError } from "../base/errors.ts";
 import { dateText } from "./dateText.ts";
+import { jinja } from "./lateLibraries.ts";
 import { asPython, providePython, stripEnd } from "./pythonJinja.ts";
 
 /** One turn: `{ role: "user", content: "…" }`. Templates may read other keys too (`tool_calls`, `reasoning_content`, …). */
@@ -64,7 +64,7 @@ export function compileChatTemplate(
 ): ChatTemplate {
   const { text, marksAssistant } = generationAsVariables(source);
   const program = attempt(`${origin}: the chat template can't be read`, () =>
-    asPython(parse(tokenize(text, { lstrip_blocks: true, trim_blocks: true }))),
+    asPython(jinja().parse(jinja().tokenize(text, { lstrip_blocks: true, trim_blocks: true }))),
   );
   return {
     source,
@@ -76,7 +76,7 @@ export function compileChatTemplate(
       .digest("hex"),
     run: (variables, marked) =>
       attempt(`${origin}: the chat template can't be applied`, () => {
-        const environment = new Environment();
+        const environment = new (jinja().Environment)();
         providePython(environment);
         for (const [name, value] of Object.entries(constants)) environment.set(name, value);
         const { start, end } = marked ? marks : { start: "", end: "" };
@@ -84,7 +84,7 @@ export function compileChatTemplate(
           if (name in constants) throw new Error(`the variable ${name} is Jinja's own`);
           environment.set(name, value);
         }
-        return String(new Interpreter(environment).run(program).value);
+        return String(new (jinja().Interpreter)(environment).run(program).value);
       }),
   };
 }

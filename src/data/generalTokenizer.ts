@@ -4,11 +4,11 @@
  * makes no control tokens), text that comes in parts, and decoding to bytes.
  */
 import { createHash } from "node:crypto";
-import { Tokenizer as LibraryTokenizer } from "@huggingface/tokenizers";
 import { UserError } from "../base/errors.ts";
 import { type AddedToken, addedTokenSplitter } from "./addedTokens.ts";
 import { exactPreTokenizer } from "./exactPreTokenizer.ts";
 import { framedIds, readFrame } from "./frame.ts";
+import { libraryTokenizers } from "./lateLibraries.ts";
 import { pieceCache } from "./pieceCache.ts";
 import { cutsAtSpaces } from "./spaceCuts.ts";
 import { byteSpelling, byteToken, exactDecoder, type Library, tokenBytes } from "./tokenBytes.ts";
@@ -211,7 +211,7 @@ function openLibrary(file: Json, refuse: Refuse): Library {
   const absent = { normalizer: null, pre_tokenizer: null, post_processor: null, decoder: null };
   try {
     const whole = { ...absent, ...file, post_processor: null };
-    return new LibraryTokenizer(whole, { clean_up_tokenization_spaces: false }) as unknown as Library;
+    return new (libraryTokenizers().Tokenizer)(whole, { clean_up_tokenization_spaces: false }) as unknown as Library;
   } catch (error) {
     return refuse((error as Error).message);
   }

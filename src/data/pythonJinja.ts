@@ -3,7 +3,8 @@
  * are to take away and know other white space, `capitalize` leaves the rest as it is, None, True and lists are printed and joined as
  * JavaScript's, and a text `+` anything is a text. The parsed template is rewritten to call our own functions there. What the library lacks it refuses by itself.
  */
-import { Environment, Interpreter, type parse } from "@huggingface/jinja";
+import type { Environment, Interpreter, parse } from "@huggingface/jinja";
+import { jinja } from "./lateLibraries.ts";
 
 type Program = ReturnType<typeof parse>;
 
@@ -44,7 +45,7 @@ export function providePython(environment: Environment): void {
     made.value = run;
   };
   const provide = (name: string, run: (args: readonly Value[]) => string) =>
-    provideAny(name, (args) => new Environment().set("text", run(args)));
+    provideAny(name, (args) => new (jinja().Environment)().set("text", run(args)));
   provideAny(addName, ([left, right]) => sum(left!, right!));
   provide(printName, ([value]) => printed(value!));
   provide(joinName, ([list, between]) => {
@@ -123,12 +124,12 @@ function rewriteNode(node: Node): Node {
 function sum(left: Value, right: Value): unknown {
   const texts = [left, right].filter(({ type }) => type === "StringValue").length;
   if (texts === 1) throw new Error(`${described(left)} + ${described(right)}`);
-  const values = new Environment();
+  const values = new (jinja().Environment)();
   values.setVariable("left", left as unknown as Parameters<Environment["setVariable"]>[1]);
   values.setVariable("right", right as unknown as Parameters<Environment["setVariable"]>[1]);
   const operand = (value: string) => ({ type: "Identifier", value });
   const node = { type: "BinaryExpression", operator: { value: "+" }, left: operand("left"), right: operand("right") };
-  return new Interpreter(values).evaluate(node as unknown as Parameters<Interpreter["evaluate"]>[0], values);
+  return new (jinja().Interpreter)(values).evaluate(node as unknown as Parameters<Interpreter["evaluate"]>[0], values);
 }
 
 /** For messages: the start of a value. */
