@@ -7,6 +7,7 @@ import type { BpeModel } from "./bpeTokenizer.ts";
 import { spellBytes, unspellBytes } from "./byteAlphabet.ts";
 import { exactPreTokenizer, isolate } from "./exactPreTokenizer.ts";
 import { frameProcessor, readFrame } from "./frame.ts";
+import { bpeJson } from "./sentencePieceParts.ts";
 import { byteLevelPattern, translateSplitPattern } from "./splitPattern.ts";
 import {
   checkedId,
@@ -129,18 +130,11 @@ export function toTokenizerJson(model: BpeModel): Json {
       : { type: "Sequence", pretokenizers: [...model.splitPatterns.map(isolate), byteLevel] },
     post_processor: frame === null ? byteLevel : { type: "Sequence", processors: [byteLevel, frame] },
     decoder: byteLevel,
-    model: {
-      type: "BPE",
-      dropout: null,
-      unk_token: null,
-      continuing_subword_prefix: null,
-      end_of_word_suffix: null,
-      fuse_unk: false,
-      byte_fallback: false,
-      ignore_merges: model.ignoreMerges,
-      vocab: Object.fromEntries(spelled.flatMap((token, id) => (token === undefined ? [] : [[token, id]]))),
-      merges: model.merges.map(({ left, right }) => [spelled[left], spelled[right]]),
-    },
+    model: bpeJson(
+      new Map(spelled.flatMap((token, id) => (token === undefined ? [] : [[token, id] as const]))),
+      model.merges.map(({ left, right }) => [spelled[left]!, spelled[right]!]),
+      { ignore_merges: model.ignoreMerges },
+    ),
   };
 }
 
