@@ -2,8 +2,18 @@
  * The cache folder and how things get into it: made in a temporary folder beside the target, then renamed, so a folder with its
  * final name is always whole. A run that was killed leaves a temporary folder; the next run removes it.
  */
-import { randomBytes } from "node:crypto";
-import { existsSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, statSync, symlinkSync } from "node:fs";
+import { createHash, randomBytes } from "node:crypto";
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from "node:fs";
 import { homedir, hostname } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { SetupError } from "./process.mjs";
@@ -13,6 +23,9 @@ export function cacheRoot() {
   const set = process.env.HALFBYTE_CACHE;
   return set ? resolve(set) : join(homedir(), ".cache", "halfbyte");
 }
+
+/** SHA-256 of a small file, hexadecimal. @param {string} path */
+export const hashOf = (path) => createHash("sha256").update(readFileSync(path)).digest("hex");
 
 const TEMPORARY = /^\.tmp-(.+)-(\d+)-[0-9a-f]{8}$/;
 const DAY_MS = 24 * 3600 * 1000;

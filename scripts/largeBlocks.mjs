@@ -3,17 +3,13 @@
  * `native/large-blocks-HASH/large-blocks.so` of the cache, beside its hash, with a link of a fixed name to it. Optional: without it
  * glibc's settings serve.
  */
-import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, readlinkSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { publish } from "./cache.mjs";
+import { hashOf, publish } from "./cache.mjs";
 import { compile } from "./compiler.mjs";
 
 /** @param {string} root */
 const sourceIn = (root) => join(root, "native", "preload", "largeBlocks.cpp");
-
-/** @param {string} path */
-const hashOf = (path) => createHash("sha256").update(readFileSync(path)).digest("hex");
 
 /** In the cache's folder `native`: by its source. @param {string} root */
 const folderName = (root) => `large-blocks-${hashOf(sourceIn(root)).slice(0, 12)}`;

@@ -6,7 +6,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { join } from "node:path";
-import { publish } from "./cache.mjs";
+import { hashOf, publish } from "./cache.mjs";
 import { compile } from "./compiler.mjs";
 
 const library = "libhalfbyte_kernels.so";
@@ -52,9 +52,6 @@ export function kernelsAreBuilt(cache, root) {
     return false;
   }
 }
-
-/** @param {string} path */
-const hashOf = (path) => createHash("sha256").update(readFileSync(path)).digest("hex");
 
 /**
  * Builds the library. Throws a `SetupError` with the compiler's own words.

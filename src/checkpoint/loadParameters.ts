@@ -71,8 +71,8 @@ export async function loadParameters(path: string, config: LlamaConfig): Promise
   const key = "load_parameters_path";
   const checkpoint = await checkpointAt(path, key);
   if (checkpoint !== undefined) {
-    await requireModel(key, checkpoint, config);
-    const params = await loadCheckpointParameters(checkpoint, await withStoredRows(checkpoint, config));
+    const stored = await requireModel(key, checkpoint, config);
+    const params = await loadCheckpointParameters(checkpoint, stored);
     return { params: withVocabularyRows(params, config), from: checkpoint };
   }
   if (existsSync(join(path, "config.json"))) return fromHuggingFace(path, config);
@@ -91,8 +91,8 @@ export async function loadFullState(path: string, config: LlamaConfig): Promise<
   const key = "load_full_state_path";
   const checkpoint = await checkpointAt(path, key);
   if (checkpoint !== undefined) {
-    await requireModel(key, checkpoint, config);
-    const state = await loadCheckpoint(checkpoint, await withStoredRows(checkpoint, config));
+    const stored = await requireModel(key, checkpoint, config);
+    const state = await loadCheckpoint(checkpoint, stored);
     return { state: withRowsOf(state, config), from: checkpoint };
   }
   if (existsSync(join(path, "config.json"))) {
@@ -133,9 +133,11 @@ async function checkpointAt(path: string, key: PathKey): Promise<string | undefi
   return undefined;
 }
 
-/** @throws UserError where a checkpoint is of another model */
-async function requireModel(key: PathKey, path: string, config: LlamaConfig): Promise<void> {
-  requireSizes(key, path, { ...(await sizesOfTensors(path)), ...sizesSaid(key, path, config.dtype) }, config);
+/** The model with the rows of padding that a checkpoint has. @throws UserError where that is of another model */
+async function requireModel(key: PathKey, path: string, config: LlamaConfig): Promise<LlamaConfig> {
+  const stored = await sizesOfTensors(path);
+  requireSizes(key, path, { ...stored, ...sizesSaid(key, path, config.dtype) }, config);
+  return withStoredRows(config, stored);
 }
 
 async function fromHuggingFace(path: string, config: LlamaConfig): Promise<StartingParameters> {
@@ -151,8 +153,7 @@ async function fromHuggingFace(path: string, config: LlamaConfig): Promise<Start
 }
 
 /** The model with the rows of padding that a checkpoint has. */
-async function withStoredRows(path: string, { paddedVocabSize: _, ...config }: LlamaConfig): Promise<LlamaConfig> {
-  const { vocab_size: rows } = await sizesOfTensors(path);
+function withStoredRows({ paddedVocabSize: _, ...config }: LlamaConfig, { vocab_size: rows }: Sizes): LlamaConfig {
   return typeof rows === "number" && rows > config.vocabSize ? { ...config, paddedVocabSize: rows } : config;
 }
 

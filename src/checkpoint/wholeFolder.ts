@@ -3,11 +3,12 @@
  * hashes written last, flushed, then renamed.
  */
 import { createHash } from "node:crypto";
-import { createReadStream, existsSync, readdirSync, readFileSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { mkdir, open, rename, rm } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
+import { fileHash } from "../base/fileHash.ts";
 import { isAlive } from "./processes.ts";
 import { reasonOf } from "./runFolder.ts";
 
@@ -100,7 +101,7 @@ export async function faultOf(folder: string): Promise<string | undefined> {
     try {
       const fault = unreadFault(path, name, bytes);
       if (fault !== undefined) return fault;
-      if ((await hashOf(path)) !== sha256) return `${name} has changed since it was written (its hash differs)`;
+      if ((await fileHash(path)) !== sha256) return `${name} has changed since it was written (its hash differs)`;
     } catch (error) {
       unread ??= { path, error };
     }
@@ -158,12 +159,6 @@ function unreadable(path: string, error: unknown): never {
     "E_CHECKPOINT",
     `${path} can't be read (${reasonOf(error)}): it may be whole, so nothing is done`,
   );
-}
-
-async function hashOf(path: string): Promise<string> {
-  const hash = createHash("sha256");
-  for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 })) hash.update(chunk as Buffer);
-  return hash.digest("hex");
 }
 
 /** The folders that processes that died had begun to write in `parent`. */

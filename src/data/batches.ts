@@ -138,8 +138,16 @@ export function validationBatches(
   shape: BatchShape,
   bytesOfToken: ArrayLike<number>,
 ): ValidationBatches {
+  return validationOf(sequencesOf(stream, shape, "padded"), shape, bytesOfToken);
+}
+
+/** The same of sequences that are there: those of a whole stream, its end padded. */
+export function validationOf(
+  sequences: Sequences,
+  shape: BatchShape,
+  bytesOfToken: ArrayLike<number>,
+): ValidationBatches {
   const { batchSize } = shape;
-  const sequences = sequencesOf(stream, shape, "padded");
   const batches = Math.ceil(sequences.count / batchSize);
   return {
     windows: sequences.count,

@@ -7,7 +7,7 @@ import {
   mixedBatches,
   type TrainingBatches,
   type ValidationBatches,
-  validationBatches,
+  validationOf,
 } from "./batches.ts";
 import { requireDocument, requireTokens } from "./packing.ts";
 import { type PackingSettings, packingOf, strategyOf } from "./packingSettings.ts";
@@ -115,22 +115,16 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
   try {
     requireEnough(sources, settings);
     const training = sources.flatMap(({ train, ...source }) => (train ? { ...source, train } : []));
-    const heldOut = sources.flatMap(({ name, validation }) => (validation ? { name, validation } : []));
-    const bytesOfToken = textBytes(tokenizer);
     const { shuffleSeed: seed, part = onlyProcess } = options;
     const batches = training.map(({ name, train, weight }) => ({
       ...{ name, sequences: sequencesOf(train, shape, "full") },
       ...(weight !== undefined && { weight }),
     }));
     for (const { name, sequences } of batches) requireTargets(`training split of ${name}`, sequences, windowLength);
-    requireValidationTargets(heldOut, shape);
-    const evaluations = heldOut.map(({ name, validation }) => ({
-      name,
-      batches: validationBatches(validation, shape, bytesOfToken),
-    }));
+    const validation = validationOfAll(sources, shape, tokenizer);
     return {
       train: mixedBatches(batches, shape, { seed, part }),
-      ...(evaluations.length > 0 && { validation: joinedValidation(evaluations) }),
+      ...(validation && { validation }),
       tokenizer,
       trainHash: createHash("sha256")
         .update(JSON.stringify(training.map(({ hash, weight }) => [hash, weight])))
@@ -177,15 +171,9 @@ export async function openEvaluation(
   try {
     requireEnough(sources, whole);
     const shape = { batchSize, windowLength, packing: packingOf(whole) };
-    requireValidationTargets(
-      sources.flatMap(({ name, validation }) => (validation ? { name, validation } : [])),
-      shape,
-    );
-    const parts = sources.flatMap(({ name, validation }) =>
-      validation ? { name, batches: validationBatches(validation, shape, textBytes(tokenizer)) } : [],
-    );
+    const batches = validationOfAll(sources, shape, tokenizer)!;
     const { validation, bytes } = sizeOfAll(sources);
-    return { batches: joinedValidation(parts), size: { ...validation!, bytes }, close };
+    return { batches, size: { ...validation!, bytes }, close };
   } catch (error) {
     close();
     throw error;
@@ -215,14 +203,23 @@ function requireEnough(sources: readonly OpenSource[], settings: DatasetSettings
   }
 }
 
-/** @throws UserError where a source has nothing to predict: its loss would be that of no token */
-function requireValidationTargets(
-  sources: readonly { readonly name: string; readonly validation: TokenStream }[],
+/**
+ * What is validated on; undefined where no source has any.
+ * @throws UserError where a source has nothing to predict: its loss would be that of no token
+ */
+function validationOfAll(
+  sources: readonly OpenSource[],
   shape: BatchShape,
-): void {
-  for (const { name, validation } of sources) {
-    requireTargets(`validation split of ${name}`, sequencesOf(validation, shape, "padded"), shape.windowLength);
-  }
+  tokenizer: Tokenizer,
+): ValidationBatches | undefined {
+  const bytesOfToken = textBytes(tokenizer);
+  const parts = sources.flatMap(({ name, validation }) => {
+    if (validation === undefined) return [];
+    const sequences = sequencesOf(validation, shape, "padded");
+    requireTargets(`validation split of ${name}`, sequences, shape.windowLength);
+    return { name, batches: validationOf(sequences, shape, bytesOfToken) };
+  });
+  return parts.length > 0 ? joinedValidation(parts) : undefined;
 }
 
 /** @throws UserError where the tokenizer has ids the model has no row for. */

@@ -2,11 +2,11 @@
  * SHA-256 of files, remembered by path, size, times and inode: a file is read again only where one of them changed. An edit
  * that keeps the size, and a tool that sets the modification time back, still change the inode's own time.
  */
-import { createHash } from "node:crypto";
-import { createReadStream, mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, renameSync, statSync, writeFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
+import { fileHash } from "../base/fileHash.ts";
 
 const record = z.object({ stamp: z.string(), sha256: z.string() });
 const records = z.record(z.string(), record);
@@ -77,16 +77,11 @@ function isSettled(path: string): boolean {
 }
 
 async function hashFile(path: string, onRead: (bytes: number) => void): Promise<string> {
-  const hash = createHash("sha256");
   try {
-    for await (const chunk of createReadStream(path, { highWaterMark: 1 << 20 }) as AsyncIterable<Uint8Array>) {
-      hash.update(chunk);
-      onRead(chunk.length);
-    }
+    return await fileHash(path, onRead);
   } catch (error) {
     throw new UserError("E_DATASET_READ", `${path}: can't be read (${(error as Error).message})`, { cause: error });
   }
-  return hash.digest("hex");
 }
 
 function readStore(store: string): z.infer<typeof records> {

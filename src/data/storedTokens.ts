@@ -2,12 +2,13 @@
 import { statSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { UserError } from "../base/errors.ts";
+import { changed } from "./fileHashes.ts";
 import { mix32 } from "./hash.ts";
 import { joinedTokens } from "./joinedTokens.ts";
 import { type MegatronIndex, openMegatronIndex } from "./megatronIndex.ts";
 import type { SourceFile } from "./sourceFiles.ts";
 import { openEntry, type SourceTokens } from "./textTokens.ts";
-import { tokenArray } from "./tokenBlocks.ts";
+import { widthOf } from "./tokenBlocks.ts";
 import { cachedTokens, type TokenCache } from "./tokenCache.ts";
 import { bytesOfWidth, PlacedFile, type TokenWidth } from "./tokenFiles.ts";
 import type { Tokenizer } from "./tokenizer.ts";
@@ -79,7 +80,7 @@ async function storedFile(file: SourceFile, options: StoredTokensOptions): Promi
 }
 
 const plainWidth = ({ width, tokenizer }: StoredTokensOptions): TokenWidth =>
-  width !== "auto" ? width : tokenArray(tokenizer.vocabSize) === Uint16Array ? "uint16" : "uint32";
+  width !== "auto" ? width : widthOf(tokenizer.vocabSize);
 
 type Scan = StoredTokensOptions & { readonly width: TokenWidth };
 
@@ -184,7 +185,7 @@ async function eachBlock(
     source.close();
   }
   if (statSync(file.path).size !== file.bytes) {
-    throw new UserError("E_DATASET_READ", `${file.path}: it changed while it was read; start again when it is whole`);
+    throw changed(file.path);
   }
 }
 

@@ -6,7 +6,7 @@ import { type DocumentPart, type ReadingOptions, readDocuments, tellBadRecord } 
 import { encodeDocuments, encodingThreads } from "./encodePool.ts";
 import { changed, fileStamp } from "./fileHashes.ts";
 import type { SourceFile } from "./sourceFiles.ts";
-import { isMasked, tokenArray } from "./tokenBlocks.ts";
+import { isMasked, widthOf } from "./tokenBlocks.ts";
 import { cachedTokens, type TokenCache, type TokenEntry } from "./tokenCache.ts";
 import { type OpenTokens, openTokens, PlacedFile } from "./tokenFiles.ts";
 import type { Tokenizer } from "./tokenizer.ts";
@@ -48,7 +48,7 @@ export async function textTokens(files: readonly SourceFile[], options: TextToke
   const hashes: string[] = [];
   for (const { path } of files) hashes.push(await cache.hashes.hashOf(path, options.onHashed));
   const template = kind === "chat" ? loadChatTemplate(options.tokenizerPath) : undefined;
-  const width = tokenArray(tokenizer.vocabSize) === Uint16Array ? "uint16" : "uint32";
+  const width = widthOf(tokenizer.vocabSize);
   const entry = await cachedTokens(cache, {
     madeOf: {
       ...{ encoding, tokenizer: tokenizer.hash, kind, columns, badRecords },

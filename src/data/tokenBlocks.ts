@@ -5,6 +5,7 @@ import type { ChatTemplate } from "./chatTemplate.ts";
 import type { DocumentPart } from "./documentParts.ts";
 import { hashString } from "./hash.ts";
 import type { RecordDocument } from "./records.ts";
+import type { TokenWidth } from "./tokenFiles.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import type { TokenArray } from "./tokenStream.ts";
 
@@ -24,6 +25,9 @@ export interface TokenBlock {
 /** The array that holds a vocabulary's ids. */
 export const tokenArray = (vocabSize: number): typeof Uint16Array | typeof Uint32Array =>
   vocabSize <= 2 ** 16 ? Uint16Array : Uint32Array;
+
+/** The same by its name. */
+export const widthOf = (vocabSize: number): TokenWidth => (tokenArray(vocabSize) === Uint16Array ? "uint16" : "uint32");
 
 /** Whether documents of a kind have tokens that are only read. */
 export const isMasked = (kind: RecordDocument["kind"]): boolean => kind !== "text";
