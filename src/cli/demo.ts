@@ -2,6 +2,7 @@
 import { join } from "node:path";
 import { megabytes } from "../base/byteSize.ts";
 import { refuseMistakes, UserError } from "../base/errors.ts";
+import { peakMemory } from "../base/peakMemory.ts";
 import { type Config, type PartialSettings, precisionPlan, readSettings, resolve } from "../config/index.ts";
 import { type Dataset, trainingTexts } from "../data/index.ts";
 import {
@@ -282,13 +283,11 @@ function resultText(runs: readonly FinishedRun[], seconds: number): string {
       : [
           `${runs[1]!.name} ends ${percent(gap)} from bf16 in validation loss, after ${formatDuration(seconds)} in all`,
         ]),
-    `memory: a step takes ${memory.join(", ")} (FP4 is emulated in BF16 here, which saves none); process peak ${megabytes(peakRss())}`,
+    `memory: a step takes ${memory.join(", ")} (FP4 is emulated in BF16 here, which saves none); process peak ${megabytes(peakMemory())}`,
     "",
     ...samples.flatMap((text) => [text, ""]),
   ].join("\n");
 }
-
-const peakRss = (): number => process.resourceUsage().maxRSS * 1024;
 
 function nextCommands(finished: readonly FinishedRun[], runs: readonly DemoRun[]): string {
   const tokenizer = runs[0]!.config.data.tokenizerPath;
@@ -307,7 +306,7 @@ function resultJson(runs: readonly FinishedRun[], seconds: number, base: string)
     runs: runs.map(({ folder, summary, sample, stepBytes }) => ({ folder, ...summary, sample, stepBytes })),
     gapPercent: gapOf(runs),
     seconds,
-    peakRssBytes: peakRss(),
+    peakRssBytes: peakMemory(),
     chart: join(base, "loss.svg"),
   };
 }

@@ -1,5 +1,6 @@
 /** `halfbyte train`: trains a model, or goes on with a run. */
 import { megabytes } from "../base/byteSize.ts";
+import { peakMemory } from "../base/peakMemory.ts";
 import { bestCheckpoint } from "../checkpoint/index.ts";
 import { showConfig } from "../config/index.ts";
 import { packingText, type SourceSize } from "../data/index.ts";
@@ -80,7 +81,7 @@ Example: halfbyte train llama-tiny dataset_type=synthetic steps=100
       say(`stopped by ${stoppedBy}: ${next}`);
       return exitCodeOf(stoppedBy);
     }
-    say(`\n${compareRuns([summary])}peak memory of the process: ${megabytes(process.resourceUsage().maxRSS * 1024)}\n`);
+    say(`\n${compareRuns([summary])}peak memory of the process: ${megabytes(peakMemory())}\n`);
     stream.write(drawLosses([{ name: summary.name, events: folder.events }], folder.path, stream));
     stream.write(drawNumerics(folder.events, folder.path, stream));
     const best = config.run.keepBestCheckpoint ? bestCheckpoint(folder) : undefined;

@@ -1,4 +1,5 @@
 /** A run from beginning to end: state, compiled step, loop, checkpoints, events, sample, summary. */
+import { peakMemory } from "../base/peakMemory.ts";
 import {
   bestCheckpoint,
   type CheckpointPlace,
@@ -278,7 +279,7 @@ function finish(run: RunContext, { done, saved, evaluation }: LoopResult, peakFl
   const { name, steps, stop, emit } = run;
   const summary = summarise({ ...run, ...done, steps, evaluation, name, peakFlopsPerSecond, seconds: run.seconds() });
   if (stop.signal === undefined) {
-    emit({ type: "summary", step: done.step, peakRssBytes: process.resourceUsage().maxRSS * 1024, ...summary });
+    emit({ type: "summary", step: done.step, peakRssBytes: peakMemory(), ...summary });
   }
   return { step: done.step, stoppedBy: stop.signal, saved, evaluation, summary };
 }

@@ -117,14 +117,17 @@ const smallHeap = ["--max-old-space-size=128", "--max-semi-space-size=4"];
 
 /** Peak memory of a process of its own that opens a data set, in bytes. */
 function peakMemory(datasetPath: string): number {
-  const index = new URL("../../src/data/index.ts", import.meta.url).href;
+  const [index, peak] = ["data/index.ts", "base/peakMemory.ts"].map(
+    (path) => new URL(`../../src/${path}`, import.meta.url).href,
+  );
   const program = `
     const { openDataset } = await import(${JSON.stringify(index)});
+    const { peakMemory } = await import(${JSON.stringify(peak)});
     const settings = { datasetType: "text", datasetPath: ${JSON.stringify(datasetPath)}, evalDatasetPath: "", validationFraction: 0.1,
       tokenizerPath: "byte", maxTargetLength: 256, perDeviceBatchSize: 8 };
     const data = await openDataset(settings, { vocabSize: 257, shuffleSeed: 0 });
     for (let step = 1; step <= 200; step++) data.train.batchAt(step);
-    console.log(process.resourceUsage().maxRSS * 1024);`;
+    console.log(peakMemory());`;
   const args = [...smallHeap, "--import", "tsx", "--input-type=module", "-e", program];
   return Number(execFileSync(process.execPath, args).toString());
 }

@@ -5,6 +5,7 @@
 
 import { appendFileSync, existsSync, mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { peakMemory } from "../../src/base/peakMemory.ts";
 import { largestAllocation } from "./allocations.ts";
 import type { Files, FuzzFormat } from "./format.ts";
 import type { At, Fault, Job, Work } from "./fuzzer.ts";
@@ -38,7 +39,7 @@ function faultOfError(error: unknown): string | undefined {
 }
 
 async function readOne(format: FuzzFormat, folder: string, inputBytes: number): Promise<string | undefined> {
-  const before = { cpu: process.cpuUsage(), rss: process.resourceUsage().maxRSS };
+  const before = { cpu: process.cpuUsage(), peak: peakMemory() };
   largestAllocation();
   let fault: string | undefined;
   try {
@@ -47,7 +48,7 @@ async function readOne(format: FuzzFormat, folder: string, inputBytes: number): 
     fault = faultOfError(error);
   }
   const { user, system } = process.cpuUsage(before.cpu);
-  const grown = (process.resourceUsage().maxRSS - before.rss) * 1024;
+  const grown = peakMemory() - before.peak;
   const asked = largestAllocation();
   if (asked > mostBytes + 8 * inputBytes) fault ??= `asks for ${asked} bytes at once for an input of ${inputBytes}`;
   if (grown > mostGrowth) fault ??= `takes ${grown} bytes for an input of ${inputBytes}`;

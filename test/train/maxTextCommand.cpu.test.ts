@@ -103,7 +103,7 @@ describe("MaxText's command", () => {
     expect(exitCode).toBe(2);
     expect(stderr.trimEnd().split("\n")).toEqual([
       "halfbyte: 7 things are wrong:",
-      expect.stringMatching(/^ {2}dataset_type=tfds: must be one of text, synthetic \(data: /),
+      expect.stringMatching(/^ {2}dataset_type=tfds: must be one of text, completion, .*, synthetic \(data: /),
       "  dcn_data_parallelism=2: a run uses one device so far: set 1 or leave it out",
       "  ici_fsdp_parallelism=8: a run uses one device so far: set 1 or leave it out",
       expect.stringMatching(
