@@ -29,46 +29,52 @@ struct Attention {
 
 /** int32 starts are the last operand, if `cut`. */
 template <bool cut>
-ffi::Error* forward(ffi::Frame* frame) {
-  if (isNoRun(frame)) return nullptr;
-  const Kernels* kernels = kernelsOf(frame);
-  const auto &in = frame->arguments, &out = frame->results;
+bool readForward(const ffi::Frame& frame, AttentionForward& call) {
+  const auto &in = frame.arguments, &out = frame.results;
   Attention of;
-  if (!kernels || !of.read(in) || !fits(out, {*of.q, {ffi::f32, of.logSumExp}})) return misfit(frame);
-  if (cut ? !fits(in, {*of.q, *of.k, *of.k, {ffi::s32, of.starts}}) : !fits(in, {*of.q, *of.k, *of.k}))
-    return misfit(frame);
-  Pool pool(frame);
-  const AttentionForward call{of.shape,          in.at[0]->data,
-                              in.at[1]->data,    in.at[2]->data,
-                              out.at[0]->data,   static_cast<float*>(out.at[1]->data),
-                              cut ? static_cast<const int32_t*>(in.at[3]->data) : nullptr};
-  return kernels->attentionForward(call, &pool) ? nullptr : outOfMemory(frame);
+  if (!of.read(in) || !fits(out, {*of.q, {ffi::f32, of.logSumExp}})) return false;
+  if (cut ? !fits(in, {*of.q, *of.k, *of.k, {ffi::s32, of.starts}}) : !fits(in, {*of.q, *of.k, *of.k})) return false;
+  call = {of.shape,
+          dataOf<void>(in, 0),
+          dataOf<void>(in, 1),
+          dataOf<void>(in, 2),
+          dataOf<void>(out, 0),
+          dataOf<float>(out, 1),
+          cut ? dataOf<int32_t>(in, 3) : nullptr};
+  return true;
+}
+
+template <bool cut>
+bool readBackward(const ffi::Frame& frame, AttentionBackward& call) {
+  const auto &in = frame.arguments, &out = frame.results;
+  Attention of;
+  if (!of.read(in) || !fits(out, {*of.q, *of.k, *of.k})) return false;
+  const Expected logSumExp{ffi::f32, of.logSumExp};
+  if (cut ? !fits(in, {*of.q, *of.k, *of.k, *of.q, logSumExp, *of.q, {ffi::s32, of.starts}})
+          : !fits(in, {*of.q, *of.k, *of.k, *of.q, logSumExp, *of.q}))
+    return false;
+  call = {of.shape,
+          dataOf<void>(in, 0),
+          dataOf<void>(in, 1),
+          dataOf<void>(in, 2),
+          dataOf<void>(in, 3),
+          dataOf<void>(in, 5),
+          dataOf<float>(in, 4),
+          dataOf<void>(out, 0),
+          dataOf<void>(out, 1),
+          dataOf<void>(out, 2),
+          cut ? dataOf<int32_t>(in, 6) : nullptr};
+  return true;
+}
+
+template <bool cut>
+ffi::Error* forward(ffi::Frame* frame) {
+  return handle(frame, readForward<cut>, &Kernels::attentionForward);
 }
 
 template <bool cut>
 ffi::Error* backward(ffi::Frame* frame) {
-  if (isNoRun(frame)) return nullptr;
-  const Kernels* kernels = kernelsOf(frame);
-  const auto &in = frame->arguments, &out = frame->results;
-  Attention of;
-  if (!kernels || !of.read(in) || !fits(out, {*of.q, *of.k, *of.k})) return misfit(frame);
-  const Expected logSumExp{ffi::f32, of.logSumExp};
-  if (cut ? !fits(in, {*of.q, *of.k, *of.k, *of.q, logSumExp, *of.q, {ffi::s32, of.starts}})
-          : !fits(in, {*of.q, *of.k, *of.k, *of.q, logSumExp, *of.q}))
-    return misfit(frame);
-  Pool pool(frame);
-  const AttentionBackward call{of.shape,
-                               in.at[0]->data,
-                               in.at[1]->data,
-                               in.at[2]->data,
-                               in.at[3]->data,
-                               in.at[5]->data,
-                               static_cast<const float*>(in.at[4]->data),
-                               out.at[0]->data,
-                               out.at[1]->data,
-                               out.at[2]->data,
-                               cut ? static_cast<const int32_t*>(in.at[6]->data) : nullptr};
-  return kernels->attentionBackward(call, &pool) ? nullptr : outOfMemory(frame);
+  return handle(frame, readBackward<cut>, &Kernels::attentionBackward);
 }
 
 }  // namespace

@@ -76,23 +76,23 @@ int64_t instructionSets() {
   return __builtin_cpu_supports("avx512bf16") ? hasAvx2 | hasAvx512 | hasAvx512Bf16 : hasAvx2 | hasAvx512;
 }
 
-bool numberAttribute(const ffi::Frame* frame, const char* name, double& value) {
+bool numberAttribute(const ffi::Frame& frame, const char* name, float& value) {
   constexpr int32_t scalarKind = 3, s64 = 5, f64 = 12;
-  const ffi::Attributes& attributes = frame->attributes;
+  const ffi::Attributes& attributes = frame.attributes;
   for (int64_t i = 0; i < attributes.count; i++) {
     const ffi::Name& found = *attributes.names[i];
     if (found.length != std::strlen(name) || std::memcmp(found.at, name, found.length) != 0) continue;
     const auto* scalar = static_cast<const ffi::Scalar*>(attributes.at[i]);
     if (attributes.kinds[i] != scalarKind || (scalar->type != s64 && scalar->type != f64)) return false;
-    value = scalar->type == f64 ? *static_cast<double*>(scalar->value) : (double)*static_cast<int64_t*>(scalar->value);
+    value = scalar->type == f64 ? (float)*static_cast<double*>(scalar->value) : (float)*static_cast<int64_t*>(scalar->value);
     return true;
   }
   return false;
 }
 
 const Kernels* kernelsOf(const ffi::Frame* frame) {
-  double named = 0;
-  if (!numberAttribute(frame, "instructions", named)) return nullptr;
+  float named = 0;
+  if (!numberAttribute(*frame, "instructions", named)) return nullptr;
   const int64_t chosen = (int64_t)named;
   if (!(chosen & instructionSets())) return nullptr;
   if (chosen == hasAvx512Bf16) return &avx512bf16::kernels;

@@ -29,14 +29,34 @@ int64_t instructionSets();
 /** Those of the instruction set that the program names; null where the processor has it not. */
 const Kernels* kernelsOf(const ffi::Frame* frame);
 
+/**
+ * A handler: `read` makes a kernel's call of what XLA passes, or says by false that the kernel does not take it; the kernel then
+ * runs on XLA's threads.
+ */
+template <class Call>
+ffi::Error* handle(ffi::Frame* frame, bool (*read)(const ffi::Frame& frame, Call& call),
+                   bool (*Kernels::*kernel)(const Call&, Threads*)) {
+  if (isNoRun(frame)) return nullptr;
+  const Kernels* kernels = kernelsOf(frame);
+  Call call;
+  if (!kernels || !read(*frame, call)) return misfit(frame);
+  Pool pool(frame);
+  return (kernels->*kernel)(call, &pool) ? nullptr : outOfMemory(frame);
+}
+
 /** A number among the attributes, whole or not; false where there is none of the name. */
-bool numberAttribute(const ffi::Frame* frame, const char* name, double& value);
+bool numberAttribute(const ffi::Frame& frame, const char* name, float& value);
 
 /** Buffer i where there is one of this rank, or of any from 1 on (-1); else null. */
 inline const ffi::Buffer* bufferOf(const ffi::Values& values, int64_t i, int64_t rank) {
   if (i >= values.count || values.kinds[i] != 1) return nullptr;
   const ffi::Buffer* buffer = values.at[i];
   return rank < 0 ? (buffer->rank > 0 ? buffer : nullptr) : buffer->rank == rank ? buffer : nullptr;
+}
+
+template <class T>
+T* dataOf(const ffi::Values& values, int i) {
+  return static_cast<T*>(values.at[i]->data);
 }
 
 /** A buffer's type and whole shape: kernels compute all addresses from the shape of their first operands. */
