@@ -7,7 +7,7 @@ import { rename, rm, symlink } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { z } from "zod";
 import { notWritable, type RunFolder } from "./runFolder.ts";
-import { checkpointPath } from "./trainingCheckpoint.ts";
+import { checkpointPath } from "./stepFolders.ts";
 import { looksWhole, writeJson } from "./wholeFolder.ts";
 
 const bestSchema = z.object({

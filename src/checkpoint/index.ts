@@ -8,6 +8,7 @@ export { decompressModel } from "./decompressModel.ts";
 export { type HfLlama, loadHfLlama } from "./hfLlama.ts";
 export { loadFullState, loadParameters, type StartingParameters, type StartingState } from "./loadParameters.ts";
 export { hasModelFiles, type ModelFiles, openModelFiles, readJson, readJsonObject } from "./modelFiles.ts";
+export { notFiniteAt } from "./notFinite.ts";
 export { hasShards, openShards, type Writer } from "./processShards.ts";
 export { type Progress, provenanceKey } from "./progress.ts";
 export { quantizeModel, type TensorError } from "./quantizeModel.ts";
@@ -28,14 +29,16 @@ export {
 export { openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
 export { StateCopy } from "./stateCopy.ts";
 export {
-  type CheckpointArrays,
   type CheckpointPlace,
   checkpointPath,
-  type LoadedCheckpoint,
+  chooseCheckpoint,
   listCheckpoints,
-  loadCheckpoint,
   newestCheckpoint,
-  notFiniteAt,
+} from "./stepFolders.ts";
+export {
+  type CheckpointArrays,
+  type LoadedCheckpoint,
+  loadCheckpoint,
   saveCheckpoint,
   writeCheckpointFiles,
 } from "./trainingCheckpoint.ts";

@@ -1,24 +1,18 @@
 /** What a run may begin with of another: weights, from a checkpoint or a Hugging Face folder, or a whole state, from a checkpoint. */
-import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
+import { existsSync, realpathSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
-import { parseJson } from "../base/json.ts";
 import type { HostArray, Spec } from "../core/index.ts";
 import { parseHfConfig } from "../models/hfConfig.ts";
 import { llamaToHf } from "../models/hfMapping.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import { withVocabularyRows } from "../models/vocabularyRows.ts";
 import { loadHfLlama } from "./hfLlama.ts";
-import { hasShards, openShards } from "./processShards.ts";
-import {
-  type LoadedCheckpoint,
-  listCheckpoints,
-  loadCheckpoint,
-  loadCheckpointParameters,
-  newestCheckpoint,
-  notFiniteAt,
-} from "./trainingCheckpoint.ts";
-import { faultOf } from "./wholeFolder.ts";
+import { readJsonObject } from "./modelFiles.ts";
+import { notFiniteAt } from "./notFinite.ts";
+import { openShards } from "./processShards.ts";
+import { type ChosenCheckpoint, chooseCheckpoint, listCheckpoints } from "./stepFolders.ts";
+import { type LoadedCheckpoint, loadCheckpoint, loadCheckpointParameters } from "./trainingCheckpoint.ts";
 
 /** Weights that a run begins with, and where they are from. */
 export interface StartingParameters {
@@ -26,6 +20,8 @@ export interface StartingParameters {
   readonly params: LlamaTree<HostArray>;
   /** The folder they were read from. */
   readonly from: string;
+  /** Newer checkpoints of the same run that are not whole, a sentence each. */
+  readonly passedOver: readonly string[];
 }
 
 /** A whole state that a run begins with, and where it is from. */
@@ -33,6 +29,8 @@ export interface StartingState {
   readonly state: LoadedCheckpoint;
   /** The step's folder. */
   readonly from: string;
+  /** Newer checkpoints of the same run that are not whole, a sentence each. */
+  readonly passedOver: readonly string[];
 }
 
 /** The setting that gave a path. */
@@ -71,9 +69,10 @@ export async function loadParameters(path: string, config: LlamaConfig): Promise
   const key = "load_parameters_path";
   const checkpoint = await checkpointAt(path, key);
   if (checkpoint !== undefined) {
-    const stored = await requireModel(key, checkpoint, config);
-    const params = await loadCheckpointParameters(checkpoint, stored);
-    return { params: withVocabularyRows(params, config), from: checkpoint };
+    const { path: from, passedOver } = checkpoint;
+    const stored = await requireModel(key, from, config);
+    const params = await loadCheckpointParameters(from, stored);
+    return { params: withVocabularyRows(params, config), from, passedOver };
   }
   if (existsSync(join(path, "config.json"))) return fromHuggingFace(path, config);
   return refuse(
@@ -91,9 +90,10 @@ export async function loadFullState(path: string, config: LlamaConfig): Promise<
   const key = "load_full_state_path";
   const checkpoint = await checkpointAt(path, key);
   if (checkpoint !== undefined) {
-    const stored = await requireModel(key, checkpoint, config);
-    const state = await loadCheckpoint(checkpoint, stored);
-    return { state: withRowsOf(state, config), from: checkpoint };
+    const { path: from, passedOver } = checkpoint;
+    const stored = await requireModel(key, from, config);
+    const state = await loadCheckpoint(from, stored);
+    return { state: withRowsOf(state, config), from, passedOver };
   }
   if (existsSync(join(path, "config.json"))) {
     return refuse(
@@ -107,16 +107,10 @@ export async function loadFullState(path: string, config: LlamaConfig): Promise<
 
 const whatIsThere = (path: string): string => (existsSync(path) ? "it holds no weights" : "there is no such folder");
 
-/** The folder of a whole checkpoint that a path stands for; undefined where it stands for none. @throws UserError */
-async function checkpointAt(path: string, key: PathKey): Promise<string | undefined> {
-  if (existsSync(join(path, "checkpoints"))) {
-    const newest = await newestCheckpoint(join(path, "checkpoints"), () => {});
-    return newest?.path ?? refuse(key, path, "the run has no whole checkpoint");
-  }
-  if (hasShards(path, "params")) {
-    const fault = await faultOf(path);
-    return fault === undefined ? path : refuse(key, path, `the checkpoint is damaged: ${fault}`);
-  }
+/** The whole checkpoint that a path stands for; undefined where it stands for none. @throws UserError */
+async function checkpointAt(path: string, key: PathKey): Promise<ChosenCheckpoint | undefined> {
+  const chosen = await chooseCheckpoint(path, (what) => refuse(key, path, what));
+  if (chosen !== undefined) return chosen;
   if (statSync(path, { throwIfNoEntry: false })?.isFile()) {
     const folder = path.endsWith(".gguf")
       ? `make a folder of it first: halfbyte convert ${path} output=FOLDER`
@@ -136,20 +130,20 @@ async function checkpointAt(path: string, key: PathKey): Promise<string | undefi
 /** The model with the rows of padding that a checkpoint has. @throws UserError where that is of another model */
 async function requireModel(key: PathKey, path: string, config: LlamaConfig): Promise<LlamaConfig> {
   const stored = await sizesOfTensors(path);
-  requireSizes(key, path, { ...stored, ...sizesSaid(key, path, config.dtype) }, config);
+  requireSizes(key, path, { ...stored, ...sizesSaid(path, config.dtype) }, config);
   return withStoredRows(config, stored);
 }
 
 async function fromHuggingFace(path: string, config: LlamaConfig): Promise<StartingParameters> {
   const key = "load_parameters_path";
   const file = join(path, "config.json");
-  requireSizes(key, path, sizesOf(parseHfConfig(readJson(key, file), config.dtype, file).config), config);
+  requireSizes(key, path, sizesOf(parseHfConfig(readJsonObject(file), config.dtype, file).config), config);
   const { params } = await loadHfLlama(path, config.dtype);
   for (const [name, { data }] of llamaToHf(params)) {
     const index = notFiniteAt(data as Float32Array);
     if (index >= 0) refuse(key, path, `value ${index} of "${name}" is ${data[index]}`);
   }
-  return { params: withVocabularyRows(params, config), from: path };
+  return { params: withVocabularyRows(params, config), from: path, passedOver: [] };
 }
 
 /** The model with the rows of padding that a checkpoint has. */
@@ -180,21 +174,13 @@ async function sizesOfTensors(path: string): Promise<Sizes> {
   };
 }
 
-/** What is said of the weights beside them: in their own folder, as `halfbyte convert` writes it, or by their run. */
-function sizesSaid(key: PathKey, path: string, dtype: LlamaConfig["dtype"]): Sizes {
+/** What is said of the weights beside them: in their own folder, as `halfbyte convert` writes it, or by their run's settings. */
+function sizesSaid(path: string, dtype: LlamaConfig["dtype"]): Sizes {
   const own = join(path, "config.json");
-  if (existsSync(own)) return sizesOf(parseHfConfig(readJson(key, own), dtype, own).config);
+  if (existsSync(own)) return sizesOf(parseHfConfig(readJsonObject(own), dtype, own).config);
   // Beyond a link, as `best` of a run's folder is.
-  return settingsOfRun(key, join(realpathSync(path), "..", ".."));
-}
-
-/** A run's settings, where the checkpoint lies in its folder. */
-function settingsOfRun(key: PathKey, run: string): Sizes {
-  const file = join(run, "config.json");
-  if (!existsSync(file)) return {};
-  const settings = readJson(key, file);
-  const isObject = typeof settings === "object" && settings !== null && !Array.isArray(settings);
-  return isObject ? (settings as Sizes) : refuse(key, file, "no object of settings");
+  const ofRun = join(realpathSync(path), "..", "..", "config.json");
+  return existsSync(ofRun) ? (readJsonObject(ofRun) as Sizes) : {};
 }
 
 /** @throws UserError naming every size that differs */
@@ -210,14 +196,6 @@ function requireSizes(key: PathKey, path: string, stored: Sizes, config: LlamaCo
 
 /** A file may say anything where a size is meant. */
 const shown = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value) : String(value));
-
-function readJson(key: PathKey, path: string): unknown {
-  try {
-    return parseJson(readFileSync(path, "utf8"));
-  } catch (error) {
-    return refuse(key, path, `not readable as JSON (${(error as Error).message})`);
-  }
-}
 
 function refuse(key: PathKey, path: string, what: string): never {
   throw new UserError("E_LOAD_PARAMETERS", `${key}=${path}: ${what}`);

@@ -22,8 +22,8 @@ import {
   weightTensors,
 } from "./compressedTensors.ts";
 import { type ModelFiles, openModelFiles } from "./modelFiles.ts";
+import { notFiniteAt } from "./notFinite.ts";
 import type { LazyArray } from "./safetensors.ts";
-import { notFiniteAt } from "./trainingCheckpoint.ts";
 import { refuseExisting, type WrittenModel, writeModelFiles } from "./writeModelFiles.ts";
 
 /** What becomes of a model. */

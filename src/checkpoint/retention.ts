@@ -1,4 +1,6 @@
 /** Which of a run's checkpoints stay when another one is saved. */
+import { checkpointPath, listCheckpoints } from "./stepFolders.ts";
+import { looksWhole, removeFolder } from "./wholeFolder.ts";
 
 export interface Retention {
   /** How many of the newest stay; absent: all. */
@@ -15,4 +17,16 @@ export interface Retention {
 export function expendableSteps(steps: readonly number[], { last, period, best }: Retention): number[] {
   if (last === undefined) return [];
   return steps.slice(0, -last).filter((step) => step !== best && (period === undefined || step % period !== 0));
+}
+
+/**
+ * Deletes what `retention` lets go. Only whole ones count: damaged ones are no checkpoints and nothing that may be deleted
+ * unasked. Those of later steps than the one just saved are not older, and can't take its place.
+ */
+export async function deleteOlder(checkpoints: string, saved: number, retention: Retention): Promise<void> {
+  if (retention.last === undefined) return;
+  const steps = listCheckpoints(checkpoints)
+    .filter(({ step, path }) => step === saved || (step < saved && !retention.damaged?.has(step) && looksWhole(path)))
+    .map(({ step }) => step);
+  for (const step of expendableSteps(steps, retention)) await removeFolder(checkpointPath(checkpoints, step));
 }

@@ -1,9 +1,8 @@
 /**
- * Checkpoints of a training run: step-00000010/{params.safetensors, optimizer.safetensors, state.json, manifest.json}; of
- * several processes each has files of its own. Tensors lie per layer under Hugging Face's names, moments with "mu." and "nu." in front. What is not finite is never
- * saved, and what is damaged never loaded.
+ * A checkpoint of a training run: step-00000010/{params.safetensors, optimizer.safetensors, state.json, manifest.json}; of
+ * several processes each has files of its own. Tensors lie per layer under Hugging Face's names, moments with "mu." and "nu."
+ * in front. What is not finite is never saved, and what is damaged never loaded.
  */
-import { type Dirent, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { HalfbyteError, UserError } from "../base/errors.ts";
 import { type HostArray, treeMap } from "../core/index.ts";
@@ -11,6 +10,7 @@ import { checkHfTensors, hfNames, llamaFromHf, llamaToHf } from "../models/hfMap
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
 import type { DelayedScalingState } from "../quant/index.ts";
+import { notFiniteAt } from "./notFinite.ts";
 import {
   onlyWriter,
   openShards,
@@ -21,18 +21,11 @@ import {
   type Writer,
 } from "./processShards.ts";
 import { exportedProvenance, type Progress, provenanceKey, readProgress } from "./progress.ts";
-import { expendableSteps, type Retention } from "./retention.ts";
+import { deleteOlder, type Retention } from "./retention.ts";
 import { notWritable } from "./runFolder.ts";
 import { type LazyArray, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
-import {
-  type FileRecord,
-  faultOf,
-  looksWhole,
-  removeFolder,
-  removeLeftovers,
-  writeJson,
-  writeWholeFolder,
-} from "./wholeFolder.ts";
+import { type CheckpointPlace, checkpointPath } from "./stepFolders.ts";
+import { type FileRecord, removeLeftovers, writeJson, writeWholeFolder } from "./wholeFolder.ts";
 
 /** The arrays of a checkpoint: float32 parameters and moments, and the number of updates (int32 scalar). */
 export interface CheckpointArrays<Leaf> {
@@ -49,69 +42,6 @@ const extraNames = {
   lossScale: { scale: "loss_scale", goodSteps: "loss_scale_good_steps" },
   delayedScaling: { scales: "delayed_scaling.scales", history: "delayed_scaling.amax_history" },
 } as const;
-
-export interface CheckpointPlace {
-  readonly step: number;
-  readonly path: string;
-}
-
-export function checkpointPath(checkpoints: string, step: number): string {
-  return join(checkpoints, `step-${String(step).padStart(8, "0")}`);
-}
-
-/** The checkpoints in a folder by step, whole or not: what is no folder is none. */
-export function listCheckpoints(checkpoints: string): CheckpointPlace[] {
-  if (!existsSync(checkpoints)) return [];
-  return readdirSync(checkpoints, { withFileTypes: true })
-    .flatMap((entry) => {
-      const [, step] = /^step-(\d+)$/.exec(entry.name) ?? [];
-      const path = join(checkpoints, entry.name);
-      return step === undefined || !mayBeFolder(entry, path) ? [] : [{ step: Number(step), path }];
-    })
-    .sort((a, b) => a.step - b.step);
-}
-
-/** A link may lead to a folder; where the system does not say whether it does, it may. */
-function mayBeFolder(entry: Dirent, path: string): boolean {
-  if (!entry.isSymbolicLink()) return entry.isDirectory();
-  try {
-    return statSync(path).isDirectory();
-  } catch {
-    return true;
-  }
-}
-
-/**
- * The newest checkpoint that is whole, or undefined. @param onDamaged told of newer ones that are not, and why
- * @throws UserError where the system can't read a newer one, which may be whole; it names the one to go on from without it
- */
-export async function newestCheckpoint(
-  checkpoints: string,
-  onDamaged: (place: CheckpointPlace, fault: string) => void,
-): Promise<CheckpointPlace | undefined> {
-  for (const place of listCheckpoints(checkpoints).reverse()) {
-    const fault = await faultOf(place.path).catch(async (error: unknown) => {
-      if (!(error instanceof UserError)) throw error;
-      throw new UserError(error.code, `${error.message}; ${await wayWithout(place, checkpoints)}`);
-    });
-    if (fault === undefined) return place;
-    onDamaged(place, fault);
-  }
-  return undefined;
-}
-
-/** What to do about a checkpoint that the system can't read. */
-async function wayWithout({ step, path }: CheckpointPlace, checkpoints: string): Promise<string> {
-  let older: CheckpointPlace | undefined;
-  for (const place of listCheckpoints(checkpoints)) {
-    if (place.step >= step) break;
-    const fault = await faultOf(place.path).catch(() => "it can't be read");
-    if (fault === undefined) older = place;
-  }
-  return older === undefined
-    ? "make it readable; no older checkpoint is whole"
-    : `make it readable, or move ${path} away to go on from step ${older.step}`;
-}
 
 /**
  * Saves a checkpoint, on disk when this resolves, and deletes the older ones that `retention` lets go. Device arrays are fetched one or
@@ -182,19 +112,6 @@ async function bothDone<T>(one: Promise<T>, other: Promise<T>): Promise<[T, T]> 
   return [await one, await other];
 }
 
-/**
- * Only whole ones count: damaged ones are no checkpoints and nothing that may be deleted unasked. Those of later steps than the
- * one just saved are not older, and can't take its place.
- */
-async function deleteOlder(checkpoints: string, saved: number, retention: Retention): Promise<void> {
-  if (retention.last === undefined) return;
-  const counts = ({ step, path }: CheckpointPlace) =>
-    step === saved || (step < saved && !retention.damaged?.has(step) && looksWhole(path));
-  const whole = listCheckpoints(checkpoints).filter(counts);
-  const steps = whole.map(({ step }) => step);
-  for (const step of expendableSteps(steps, retention)) await removeFolder(checkpointPath(checkpoints, step));
-}
-
 type NamedArray = readonly [string, DeviceArray | HostArray];
 
 /** The arrays of an object under their names in the file. */
@@ -222,22 +139,6 @@ function finite(name: string, array: HostArray): HostArray {
   if (index < 0) return array;
   const problem = `value ${index} of ${name} is ${array.data[index]}`;
   throw new HalfbyteError("E_NOT_FINITE", `not saved: ${problem}; a state that is not finite can't be resumed`);
-}
-
-/** Index of the first value that is NaN or infinite, or -1. */
-export function notFiniteAt(values: Float32Array): number {
-  // A number times 0 is 0, and anything else NaN: four sums at once, without branches, take half the time of asking.
-  let [a, b, c, d] = [0, 0, 0, 0];
-  const fours = values.length & ~3;
-  for (let i = 0; i < fours; i += 4) {
-    a += values[i]! * 0;
-    b += values[i + 1]! * 0;
-    c += values[i + 2]! * 0;
-    d += values[i + 3]! * 0;
-  }
-  const checked = a + b + c + d === 0 ? fours : 0;
-  for (let i = checked; i < values.length; i++) if (!Number.isFinite(values[i])) return i;
-  return -1;
 }
 
 export interface LoadedCheckpoint extends CheckpointArrays<HostArray> {

@@ -1,16 +1,8 @@
 /** The matrix that `halfbyte inspect numerics` looks at: a weight of a file, a list of numbers, or a made-up one. */
-import { existsSync, statSync } from "node:fs";
-import { join } from "node:path";
+import { statSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import {
-  hasModelFiles,
-  hasShards,
-  type ModelFiles,
-  newestCheckpoint,
-  openModelFiles,
-  openShards,
-} from "../checkpoint/index.ts";
+import { chooseCheckpoint, hasModelFiles, type ModelFiles, openModelFiles, openShards } from "../checkpoint/index.ts";
 import { decodeArray, encodeArray } from "../core/codecs.ts";
 import { type HostArray, hostArray, isFloat, showSpec, sizeOf } from "../core/index.ts";
 import { fillNormal } from "../train/state.ts";
@@ -85,19 +77,18 @@ async function ofFile(given: string, name: string | undefined): Promise<Inspecte
 
 /** Opens what is at a path: a file, a checkpoint's arrays, those of a run's newest checkpoint, or a model's folder. */
 async function openWeights(given: string): Promise<Pick<ModelFiles, "path" | "specs" | "read" | "close">> {
+  const refuse = (what: string): never => {
+    throw new UserError("E_NUMERICS", `${given}: ${what}`);
+  };
   if (statSync(given, { throwIfNoEntry: false })?.isFile()) return openModelFiles(given);
-  const checkpoints = join(given, "checkpoints");
-  const newest = existsSync(checkpoints) ? await newestCheckpoint(checkpoints, () => {}) : undefined;
-  const own = [newest?.path ?? given, given].find((folder) => hasShards(folder, "params"));
-  if (own !== undefined) {
-    const { path, tensors: specs, read, close } = await openShards(own, "params");
+  const chosen = await chooseCheckpoint(given, refuse);
+  if (chosen !== undefined) {
+    for (const sentence of chosen.passedOver) process.stderr.write(`${sentence}\n`);
+    const { path, tensors: specs, read, close } = await openShards(chosen.path, "params");
     return { path, specs, read, close };
   }
   if (hasModelFiles(given)) return openModelFiles(given);
-  throw new UserError(
-    "E_NUMERICS",
-    `${given} is no safetensors file, and no folder of a run, a checkpoint or a model with one`,
-  );
+  return refuse("it is no safetensors file, and no folder of a run, a checkpoint or a model with one");
 }
 
 function ofList(text: string, width: number): InspectedTensor {

@@ -101,6 +101,7 @@ async function beginning(
 ): Promise<Pick<PreparedRun, "parameters" | "fullState">> {
   if (run.loadParametersPath !== "") {
     const parameters = await loadParameters(run.loadParametersPath, plan.model);
+    for (const fault of parameters.passedOver) say(fault);
     say(`weights from ${parameters.from}; the optimizer begins anew`);
     return { parameters };
   }
@@ -113,6 +114,7 @@ async function beginning(
       `load_full_state_path=${run.loadFullStatePath}: ${step} steps are done there, and steps=${plan.steps} counts those too: raise steps`,
     );
   }
+  for (const fault of fullState.passedOver) say(fault);
   say(`state from ${fullState.from}: the run begins with step ${step + 1}, under its own settings`);
   return { fullState };
 }

@@ -2,8 +2,7 @@
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
-import { newestCheckpoint, openShards, readJsonObject } from "../checkpoint/index.ts";
-import { faultOf } from "../checkpoint/wholeFolder.ts";
+import { chooseCheckpoint, openShards, readJsonObject } from "../checkpoint/index.ts";
 import { llamaConfig, resolve } from "../config/index.ts";
 import { loadTokenizer } from "../data/index.ts";
 import { type HfLlamaConfig, parseHfConfig, toHfConfig } from "../models/hfConfig.ts";
@@ -16,9 +15,10 @@ const tokenizerFiles = ["tokenizer.json", "tokenizer_config.json", "chat_templat
 
 /** @param path a run's folder (its newest whole checkpoint), a step's folder, or a folder that `to=halfbyte` wrote */
 export async function openRun(path: string): Promise<ModelSource> {
-  const weights = await weightsIn(path);
-  const fault = await faultOf(weights);
-  if (fault !== undefined) refuse(weights, `the checkpoint is damaged: ${fault}`);
+  const chosen = await chooseCheckpoint(path, (what) => refuse(path, what));
+  if (chosen === undefined) return refuse(path, "it is no folder of a run or of a checkpoint");
+  // Beyond a link, as `best` of a run's folder is.
+  const weights = chosen.path === path ? realpathSync(path) : chosen.path;
   const { config, json, tokenizer } = describe(weights);
   const file = await openShards(weights, "params");
   try {
@@ -39,6 +39,7 @@ export async function openRun(path: string): Promise<ModelSource> {
       files: filesIn(tokenizer),
       ...(existsSync(join(tokenizer, "tokenizer.json")) && { tokenizerPath: tokenizer }),
       dropped: [],
+      notes: chosen.passedOver,
       quantized: false,
       close: () => file.close(),
     };
@@ -46,13 +47,6 @@ export async function openRun(path: string): Promise<ModelSource> {
     await file.close();
     throw error;
   }
-}
-
-async function weightsIn(path: string): Promise<string> {
-  const checkpoints = join(path, "checkpoints");
-  if (!existsSync(checkpoints)) return realpathSync(path);
-  const newest = await newestCheckpoint(checkpoints, () => {});
-  return newest?.path ?? refuse(path, "the run has no whole checkpoint");
 }
 
 /** What the weights are of, from the folder's own config.json or from the run's. */

@@ -152,7 +152,7 @@ describe("a run's own files", () => {
     };
     await saveCheckpoint(join(folder, "checkpoints"), initialState(tinyModel, 5), progress);
     for (const [text, message] of [
-      ["null", "no object of settings"],
+      ["null", "it must be an object"],
       ['{"head_dim":{"toString":1}}', 'head_dim={"toString":1}'],
     ]) {
       writeFileSync(join(folder, "config.json"), text!);

@@ -1,6 +1,7 @@
 /** `load_parameters_path` and `load_full_state_path` as processes: weights of another run, or of a Hugging Face folder; a whole state. */
 import {
   copyFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -79,6 +80,28 @@ describe("load_parameters_path", () => {
     }
     expect(firstLoss("from-hf")).toBe(firstLoss("from-step"));
     expect(firstLoss("from-hf")).not.toBe(firstLoss("second"));
+  });
+
+  it("says which newer checkpoints it passed over, and why, and how a run has none that is whole", async () => {
+    const run = join(base, "damaged");
+    cpSync(first, run, { recursive: true });
+    const checkpoints = join(run, "checkpoints");
+    rmSync(join(checkpointPath(checkpoints, 12), "state.json"));
+    for (const key of ["load_parameters_path", "load_full_state_path"]) {
+      const keys = [`run_name=after-${key}`, "steps=7", `${key}=${run}`];
+      const { exitCode, stdout } = await train(keys);
+      expect([exitCode, stdout]).toEqual([
+        0,
+        expect.stringMatching(
+          /step-00000012 is not used: state\.json is missing\n(weights|state) from \S+step-00000006/,
+        ),
+      ]);
+    }
+    rmSync(join(checkpointPath(checkpoints, 6), "manifest.json"));
+    await refused(
+      [`load_parameters_path=${run}`],
+      /the run has no whole checkpoint; \S+12 is not used: state\.json is missing; \S+06 is not used: it has no manifest\.json\n$/,
+    );
   });
 
   it("refuses weights of another model with the key to set, and what holds none, before anything is written", async () => {
