@@ -53,11 +53,11 @@ export async function openGgufSource(path: string): Promise<ModelSource> {
     const config = await configOf(file);
     const stored = storedTensors(file, config.config);
     checkHfTensors(config.config, stored);
-    const tokenizer = tokenizerOfGguf(file.metadata, path);
+    const tokenizer = tokenizerOfGguf(file.metadata, file.path);
     const paired = inOrder(config, stored);
     return {
       kind: "gguf",
-      path,
+      path: file.path,
       config,
       json: toHfConfig(config, { style: "transformers4", storedDtype: "bfloat16" }),
       tensors: new Map([...paired].map(([name, tensor]) => [name, halved(name, tensor, config.config)])),
@@ -67,7 +67,7 @@ export async function openGgufSource(path: string): Promise<ModelSource> {
         { name: "tokenizer.json", json: tokenizer.tokenizer },
         { name: "tokenizer_config.json", json: tokenizer.config },
       ],
-      tokenizerPath: path,
+      tokenizerPath: file.path,
       dropped: file.tensors.has(ropeFactors) ? [ropeFactors] : [],
       quantized: [...file.tensors.values()].some(({ type }) => type.blockValues > 1),
       close: () => file.close(),
@@ -86,9 +86,6 @@ async function configOf(file: GgufFile): Promise<HfLlamaConfig> {
   const architecture = metadata.get("general.architecture");
   if (architecture !== "llama")
     refuse(`its architecture is "${architecture}"; "llama" is read (Llama, Mistral, SmolLM)`);
-  if (Number(metadata.get("split.count") ?? 1) > 1) {
-    refuse("it is one part of a split file; join them first with llama.cpp's gguf-split --merge");
-  }
   const at = (key: string): number | undefined => {
     const value = metadata.get(`llama.${key}`);
     if (value === undefined) return undefined;

@@ -1,4 +1,4 @@
-/** GGUF files, opened lazily: the head, then tensors or parts of them by position, so files of any size work. */
+/** A GGUF file, opened lazily: the head, then tensors or parts of them by position, so files of any size work. */
 import { type FileHandle, open } from "node:fs/promises";
 import { nearest } from "../base/nearest.ts";
 import { dtypeInfo } from "../core/dtype.ts";
@@ -6,25 +6,22 @@ import { type HostArray, hostArray, sizeOf } from "../core/index.ts";
 import { fail, failToOpen, readHeader } from "./head.ts";
 import type { GgufHeader, GgufTensor } from "./header.ts";
 
-/** An open file. `close()` it; it holds a file descriptor. */
+/** An open file, or all parts of a split one. `close()` it; it holds file descriptors. */
 export interface GgufFile extends GgufHeader {
+  /** Of a split file, its first part's. */
   readonly path: string;
   /** A whole tensor: F32, F16 and BF16 as they are, blocks decoded to float32. @throws UserError where there is none */
   read(name: string): Promise<HostArray>;
   /** Values `begin` … `begin + count` in row-major order, both multiples of the type's block, as [count]. @throws UserError */
   readPart(name: string, begin: number, count: number): Promise<HostArray>;
-  /** Closes the file. */
   close(): Promise<void>;
 }
 
 /** Bytes of one system call. */
 const chunkBytes = 16 * 1024 * 1024;
 
-/**
- * Opens a GGUF file (version 2 or 3, little-endian) and checks its whole head.
- * @throws UserError (E_GGUF) where the file is missing, cut off or malformed, or has tensors of a type that is not read
- */
-export async function openGguf(path: string): Promise<GgufFile> {
+/** Opens one file, whatever it is a part of. @throws UserError (E_GGUF) */
+export async function openOneGguf(path: string): Promise<GgufFile> {
   const file = await open(path, "r").catch((error: unknown) => failToOpen(path, error));
   try {
     const header = readHeader(file.fd, path);

@@ -12,7 +12,7 @@ export interface GgufTensor {
   /** Row-major: the file's dims the other way round. */
   readonly shape: Shape;
   readonly type: GgufTensorType;
-  /** Byte of the file at which it begins. */
+  /** Byte of its file at which it begins. */
   readonly begin: number;
   readonly bytes: number;
 }

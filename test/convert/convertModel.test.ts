@@ -1,7 +1,7 @@
 /** Models converted: to the bit where nothing is rounded, true to what was asked where it is, refused by name where it can't be. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { weightFormats } from "../../src/checkpoint/compressedTensors.ts";
 import { loadHfLlama } from "../../src/checkpoint/hfLlama.ts";
@@ -13,7 +13,7 @@ import { decodeArray, encodeArray } from "../../src/core/codecs.ts";
 import { type HostArray, hostArray } from "../../src/core/index.ts";
 import { ropeFrequencies } from "../../src/nn/rope.ts";
 import { goldenJson, goldenPath } from "../golden.ts";
-import { configOf, ggufOf, llamaA, llamaB, tensorsOf, variant } from "./models.ts";
+import { configOf, ggufOf, llamaA, llamaB, splitGgufOf, tensorsOf, variant } from "./models.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "halfbyte-convert-"));
 afterAll(() => rmSync(scratch, { recursive: true }));
@@ -380,6 +380,38 @@ describe("convertModel, GGUF to Hugging Face", () => {
     expect(configOf(wide.output)).toMatchObject({ torch_dtype: "float32" });
   });
 
+  it("reads the parts of a split file as the whole, from any of them, and says which are missing or strange", async () => {
+    const stem = fresh();
+    const [first, second, third] = (await splitGgufOf(stem, llamaB, 3)) as [string, string, string];
+    const wanted = await tensorsOf(goldenPath(`06_models/${llamaB}`));
+    for (const part of [first, third]) {
+      const result = await convert(part, { verify: true });
+      expect(result).toMatchObject({ from: "gguf", source: first, verification: { sameBest: 12 } });
+      expect(await tensorsOf(result.output)).toEqual(wanted);
+      expect(readdirSync(result.output)).toContain("tokenizer.json");
+    }
+    const bytes = readFileSync(second);
+    writeFileSync(second, readFileSync(third));
+    expect(await refusal(first)).toBe(
+      `${second}: by its name it is part 2 of 3, and by its split.no and split.count part 3 of 3`,
+    );
+    rmSync(second);
+    expect(await refusal(first)).toBe(
+      `${first}: of the 3 parts of this split file, ${basename(second)} is not beside it`,
+    );
+    rmSync(first);
+    expect(await refusal(third)).toMatch(/00001-of-00003.gguf, .*-00002-of-00003.gguf are not beside it$/);
+    const renamed = `${fresh()}.gguf`;
+    writeFileSync(renamed, bytes);
+    expect(await refusal(renamed)).toMatch(
+      /it is one of the 3 parts of a split file, .* must end in -00001-of-00003.gguf to -00003-of-00003.gguf$/,
+    );
+    // A part of another model.
+    const other = await splitGgufOf(stem, llamaA, 3);
+    writeFileSync(second, bytes);
+    expect(await refusal(other[0]!)).toMatch(/: the tensor ".*" is in .*-00001-of-00003.gguf too$/);
+  });
+
   it("refuses what the model has not, by name", async () => {
     const file = async (change: Parameters<typeof ggufOf>[2]) =>
       refusal(await ggufOf(`${fresh()}.gguf`, llamaB, change));
@@ -398,7 +430,6 @@ describe("convertModel, GGUF to Hugging Face", () => {
     expect(await file({ metadata: { "llama.rope.scaling.attn_factor": 2 } })).toMatch(/attn_factor is 2/);
     expect(await file({ metadata: { "llama.rope.dimension_count": 4 } })).toMatch(/turn 4 of 8 values of a head/);
     expect(await file({ metadata: { "llama.expert_count": 8 } })).toMatch(/mixture of experts/);
-    expect(await file({ metadata: { "split.count": 2 } })).toMatch(/one part of a split file/);
     expect(await file({ metadata: { "llama.block_count": undefined } })).toMatch(/llama.block_count is missing/);
     expect(await file({ metadata: { "tokenizer.ggml.pre": "viking" } })).toMatch(
       /"viking" \(tokenizer.ggml.pre\), is not known/,

@@ -5,7 +5,7 @@ import { openModelFiles } from "../../src/checkpoint/modelFiles.ts";
 import { writeSafetensors } from "../../src/checkpoint/safetensors.ts";
 import { decodeArray } from "../../src/core/codecs.ts";
 import type { HostArray } from "../../src/core/index.ts";
-import { type MetadataToWrite, type TensorToWrite, writeGguf } from "../gguf/writeGguf.ts";
+import { type GgufToWrite, type MetadataToWrite, type TensorToWrite, writeGguf } from "../gguf/writeGguf.ts";
 import { goldenJson, goldenPath } from "../golden.ts";
 
 export type LlamaName = "llama_a_untied_llama3rope" | "llama_b_tied_plainrope";
@@ -83,7 +83,24 @@ const bytesOf = (values: Float32Array): Uint8Array =>
   new Uint8Array(values.buffer, values.byteOffset, values.byteLength);
 
 /** One of golden's models as a GGUF file of F32 tensors with golden's tokenizer. */
-export async function ggufOf(path: string, name: LlamaName, change: GgufChange = {}): Promise<string> {
+export const ggufOf = async (path: string, name: LlamaName, change: GgufChange = {}): Promise<string> =>
+  writeGguf(path, await ggufContents(name, change));
+
+/** The same in parts `stem`-00001-of-0000N.gguf, as llama.cpp's gguf-split leaves them: metadata in the first. */
+export async function splitGgufOf(stem: string, name: LlamaName, count: number): Promise<string[]> {
+  const { metadata, tensors } = await ggufContents(name);
+  const all = Object.entries(tensors);
+  const number = (n: number) => String(n).padStart(5, "0");
+  return Array.from({ length: count }, (_, i) => {
+    const split = { "split.no": i, "split.count": count, "split.tensors.count": all.length };
+    return writeGguf(`${stem}-${number(i + 1)}-of-${number(count)}.gguf`, {
+      metadata: i === 0 ? { ...metadata, ...split } : split,
+      tensors: Object.fromEntries(all.slice((i * all.length) / count, ((i + 1) * all.length) / count)),
+    });
+  });
+}
+
+async function ggufContents(name: LlamaName, change: GgufChange = {}): Promise<GgufToWrite> {
   const config = configOf(goldenPath(`06_models/${name}`));
   const headDim = config.head_dim as number;
   const tensors: Record<string, TensorToWrite> = {};
@@ -119,10 +136,10 @@ export async function ggufOf(path: string, name: LlamaName, change: GgufChange =
     "tokenizer.ggml.eos_token_id": 505,
     ...change.metadata,
   };
-  return writeGguf(path, {
+  return {
     metadata: Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== undefined)) as never,
     tensors: Object.fromEntries(
       Object.entries({ ...tensors, ...change.tensors }).filter(([tensor]) => !change.without?.includes(tensor)),
     ),
-  });
+  };
 }

@@ -5,16 +5,15 @@ import { partsOf } from "../../src/convert/source.ts";
 import { sizeOf } from "../../src/core/index.ts";
 import { tokenizerOfGguf } from "../../src/data/index.ts";
 import { openGguf } from "../../src/gguf/index.ts";
+import { tensorTypes } from "../../src/gguf/tensorTypes.ts";
 import { ggufBytes } from "../gguf/writeGguf.ts";
 import type { FuzzFormat } from "./format.ts";
 import { tinyConfig, tinyWeights } from "./modelFormats.ts";
 
 /** Some bytes of each type: two blocks. */
-const types = [0, 1, 2, 3, 8, 12, 14, 30].map((type) => {
-  const [values, bytes] = (
-    { 0: [1, 4], 1: [1, 2], 2: [32, 18], 3: [32, 20], 8: [32, 34], 12: [256, 144], 14: [256, 210], 30: [1, 2] } as const
-  )[type]!;
-  return [`t${type}`, { shape: [2, values], type, bytes: new Uint8Array(2 * bytes).fill(7) }] as const;
+const types = Object.entries(tensorTypes).map(([type, { blockValues, blockBytes }]) => {
+  const shape = [2, blockValues];
+  return [`t${type}`, { shape, type: Number(type), bytes: new Uint8Array(2 * blockBytes).fill(7) }] as const;
 });
 
 const modules: Readonly<Record<string, string>> = {

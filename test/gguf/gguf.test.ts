@@ -62,7 +62,21 @@ describe("openGguf", () => {
     ];
     expect([...file.tensors.keys()].sort()).toEqual([...wanted.tensors.keys()].sort());
     const types = [...file.tensors.values()].map(({ type }) => type.name);
-    expect(types).toEqual(["F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q4_K", "Q6_K"]);
+    expect(types).toEqual([
+      "F32",
+      "F16",
+      "BF16",
+      "Q8_0",
+      "Q4_0",
+      "Q4_1",
+      "Q4_K",
+      "Q6_K",
+      "Q5_0",
+      "Q5_1",
+      "Q2_K",
+      "Q3_K",
+      "Q5_K",
+    ]);
     for (const name of wanted.tensors.keys()) {
       const { shape, data } = await wanted.read(name);
       const found = await file.read(name);
@@ -72,7 +86,7 @@ describe("openGguf", () => {
       expect([...part.data]).toEqual([...found.data].slice(256, 768));
     }
     await expect(file.readPart("q4_k", 32, 256)).rejects.toThrow("no blocks of Q4_K");
-    await expect(file.read("q4_00")).rejects.toThrow('no tensor "q4_00" among 8. Did you mean "q4_0"?');
+    await expect(file.read("q4_00")).rejects.toThrow('no tensor "q4_00" among 13. Did you mean "q4_0"?');
     await Promise.all([file.close(), wanted.close()]);
   });
 
@@ -97,10 +111,16 @@ describe("openGguf", () => {
       refusal(Buffer.concat([Buffer.from("GGUF"), Buffer.from(bytes), Buffer.alloc(16)]));
     expect(await version([1, 0, 0, 0])).toBe("it has version 1 of the format; versions 2 and 3 are read");
     expect(await version([0, 0, 0, 3])).toMatch("big-endian");
-    const q5 = ggufBytes({ metadata: {}, tensors: { a: { shape: [256], type: 13, bytes: new Uint8Array(176) } } });
-    expect(await refusal(q5)).toMatch(
-      /^tensor "a" is of the type Q5_K; F32, F16, .* are read; take a file of another type/,
-    );
+    for (const [type, name] of [
+      [15, "Q8_K"],
+      [20, "IQ4_NL"],
+      [34, "TQ1_0"],
+    ] as const) {
+      const other = ggufBytes({ metadata: {}, tensors: { a: { shape: [256], type, bytes: new Uint8Array(400) } } });
+      expect(await refusal(other)).toMatch(
+        new RegExp(`^tensor "a" is of the type ${name}; F32, F16, .* are read; take a file of another type, such as `),
+      );
+    }
     const unknown = ggufBytes({ metadata: {}, tensors: { a: { ...vector, type: 200 } } });
     expect(await refusal(unknown)).toMatch('tensor "a" is of the type number 200');
     const ragged = ggufBytes({ metadata: {}, tensors: { a: { shape: [2, 48], type: 8, bytes: new Uint8Array(102) } } });

@@ -2,8 +2,8 @@
 
     pip install gguf numpy safetensors && python test/gguf/makeGolden.py
 
-golden.gguf has a metadata pair of every type and a tensor of every element type that is read: Q8_0, Q4_0 and Q4_1 quantized by
-the package, Q4_K and Q6_K of random bytes under scales of every size (the package has no quantizer for them).
+golden.gguf has a metadata pair of every type and a tensor of every element type that is read: Q8_0 and Q4_0 to Q5_1 quantized
+by the package, those of K of random bytes under scales of every size (the package has no quantizer for them).
 golden.safetensors has what the package dequantizes them to, F32.
 """
 import pathlib
@@ -68,6 +68,15 @@ add("q4_k", q4_k.reshape(4, 3 * 144), Q.Q4_K, (4, 768))
 q6_k = random.integers(0, 256, (blocks, 210), dtype=np.uint8)
 q6_k[:, 208:210] = scales(blocks)
 add("q6_k", q6_k.reshape(2, 2, 3 * 210), Q.Q6_K, (2, 2, 768))
+
+for kind in (Q.Q5_0, Q.Q5_1):
+    add(kind.name.lower(), gguf.quantize(values, kind), kind, values.shape)
+# Bytes of a block, and where its float16 scales begin.
+for kind, size, places in ((Q.Q2_K, 84, (80, 82)), (Q.Q3_K, 110, (108,)), (Q.Q5_K, 176, (0, 2))):
+    data = random.integers(0, 256, (6, size), dtype=np.uint8)
+    for place in places:
+        data[:, place : place + 2] = scales(6)
+    add(kind.name.lower(), data.reshape(2, 3 * size), kind, (2, 768))
 
 writer.write_header_to_file()
 writer.write_kv_data_to_file()
