@@ -3,6 +3,7 @@ import { UserError } from "../base/errors.ts";
 import { parseJson } from "../base/json.ts";
 import { type FileBytesOptions, fileBytes } from "./fileBytes.ts";
 import type { ReadRecord } from "./records.ts";
+import { utf8Length } from "./utf8Length.ts";
 
 const lineEnd = 0x0a;
 /** A line is held in memory whole. */
@@ -19,7 +20,7 @@ export async function* jsonLines(path: string, options: FileBytesOptions = {}): 
     try {
       text = decoder.decode(bytes);
     } catch {
-      yield { place, problem: "not UTF-8" };
+      yield { place, problem: `not UTF-8 from byte ${utf8Length(bytes)} of the line on` };
       continue;
     }
     if (line === 1) text = text.replace(/^\ufeff/, "");

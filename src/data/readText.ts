@@ -1,7 +1,8 @@
 /** Text files, packed or not, as a stream of parts: memory stays flat whatever the size. */
 import { UserError } from "../base/errors.ts";
-import { type FileBytesOptions, fileBytes } from "./fileBytes.ts";
+import { compressionOf, type FileBytesOptions, fileBytes } from "./fileBytes.ts";
 import type { SourceFile } from "./sourceFiles.ts";
+import { utf8Length } from "./utf8Length.ts";
 
 export interface TextPart {
   /** Index of the document in the list that was given. */
@@ -33,18 +34,20 @@ export async function* readTextParts(
     let pending: string[] = []; // joined when they are cut only: each character is copied once
     let length = 0;
     let tail = ""; // the last two characters of pending
-    let bytes = 0;
+    const read: ReadSoFar = { bytes: 0, lines: 1, recent: new Uint8Array() };
     let any = false;
     const decode = (chunk?: Uint8Array): string => {
       try {
         return chunk === undefined ? decoder.decode() : decoder.decode(chunk, { stream: true });
       } catch {
-        throw notUtf8(path, bytes, chunk);
+        throw notUtf8(path, read, chunk);
       }
     };
     for await (const chunk of fileBytes(path, options)) {
       const fresh = decode(chunk);
-      bytes += chunk.length;
+      read.bytes += chunk.length;
+      read.lines += linesIn(chunk);
+      read.recent = lastBytes(read.recent, chunk);
       const recent = tail + fresh;
       const place = whole ? 0 : placeToCut(recent);
       const cut = place > 0 ? length - tail.length + place : 0;
@@ -74,15 +77,41 @@ function tooLong(path: string): UserError {
   );
 }
 
-function notUtf8(path: string, offset: number, chunk: Uint8Array | undefined): UserError {
-  const mark = offset === 0 && chunk !== undefined ? (chunk[0]! << 8) | chunk[1]! : 0;
+/** What was read of a file and is UTF-8, but for a character that its last bytes may begin. */
+interface ReadSoFar {
+  bytes: number;
+  /** The line that goes on, from 1. */
+  lines: number;
+  /** The last three bytes: no more are open. */
+  recent: Uint8Array;
+}
+
+function notUtf8(path: string, { bytes, lines, recent }: ReadSoFar, chunk: Uint8Array = new Uint8Array()): UserError {
+  const isInside = (byte: number) => (byte & 0xc0) === 0x80;
+  const begin = recent.findIndex((byte) => !isInside(byte));
+  const open = begin < 0 ? new Uint8Array() : recent.subarray(begin);
+  const unread = Buffer.concat([open, chunk]);
+  const good = utf8Length(unread);
+  const offset = bytes - open.length + good;
+  const line = lines - linesIn(open) + linesIn(unread.subarray(0, good));
+  const mark = offset === 0 ? ((unread[0] ?? 0) << 8) | (unread[1] ?? 0) : 0;
   const utf16 = mark === 0xfeff || mark === 0xfffe;
-  const place = offset === 0 ? "" : ` after byte ${offset}`;
+  const place = `byte ${offset}${compressionOf(path) === undefined ? "" : " of what is packed"} (line ${line})`;
+  const shown = [...unread.subarray(good, good + 4)].map((byte) => byte.toString(16).padStart(2, "0")).join(" ");
   const fix = utf16
     ? `it looks like UTF-16: iconv -f UTF-16 -t UTF-8 ${path}`
     : `convert it, for example: iconv -f WINDOWS-1252 -t UTF-8 ${path}`;
-  return new UserError("E_DATASET_UTF8", `${path}: not UTF-8 text${place}; ${fix}`);
+  return new UserError("E_DATASET_UTF8", `${path}: not UTF-8 text: ${place} begins no character (${shown}); ${fix}`);
 }
+
+function linesIn(bytes: Uint8Array): number {
+  let lines = 0;
+  for (let i = bytes.indexOf(0x0a); i >= 0; i = bytes.indexOf(0x0a, i + 1)) lines++;
+  return lines;
+}
+
+const lastBytes = (before: Uint8Array, chunk: Uint8Array): Uint8Array =>
+  Uint8Array.from(chunk.length >= 3 ? chunk.subarray(-3) : [...before, ...chunk].slice(-3));
 
 const isLetter = (code: number) => (code >= 97 && code <= 122) || (code >= 65 && code <= 90);
 

@@ -3,7 +3,7 @@ import { existsSync, readdirSync, realpathSync, statSync } from "node:fs";
 import { basename, join, relative } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { compressionOf, withoutCompression } from "./fileBytes.ts";
-import { expandGlob, isGlob } from "./glob.ts";
+import { expandGlob, isGlob, statIfThere } from "./glob.ts";
 import type { RecordKind } from "./records.ts";
 
 /** What a file's bytes are, once unpacked: one plain text, or records. */
@@ -51,22 +51,33 @@ export interface ListOptions {
  * The files of `path`, sorted by path. Empty files are left out.
  * @throws UserError where nothing is there, or it is of a form that can't be read
  */
-export function listSourceFiles(
-  path: string,
-  { setting = "dataset_path", kind = "text" }: ListOptions = {},
-): SourceFile[] {
+export function listSourceFiles(path: string, options: ListOptions = {}): SourceFile[] {
+  const { setting = "dataset_path" } = options;
   const fail = (problem: string): never => {
     throw new UserError("E_DATASET_PATH", `${setting}=${path}: ${problem}`);
   };
-  const stat = statSync(path, { throwIfNoEntry: false });
+  try {
+    return filesOf(path, options, fail);
+  } catch (error) {
+    if (!(error instanceof Error && "syscall" in error)) throw error;
+    return fail(`it can't be looked through (${error.message})`);
+  }
+}
+
+function filesOf(
+  path: string,
+  { kind = "text", setting }: ListOptions,
+  fail: (problem: string) => never,
+): SourceFile[] {
+  const stat = statIfThere(path);
   const mayBePrefix = kind === "megatron" && (stat === undefined || /\.idx$/i.test(path));
   const prefix = mayBePrefix ? prefixOf(path) : undefined;
-  if (prefix !== undefined) return listSourceFiles(prefix, { setting, kind });
+  if (prefix !== undefined) return listSourceFiles(prefix, { kind, ...(setting !== undefined && { setting }) });
   let paths: string[];
   let root: string | undefined; // what keys are relative to; a file named outright has its name alone
   if (stat?.isDirectory()) {
     root = path;
-    paths = filesBelow(path).filter((file) => isWanted(file, kind));
+    paths = [...filesBelow(path)].filter((file) => isWanted(file, kind));
     if (paths.length === 0) fail(`the folder has no ${endingsOf(kind)} file`);
     if (!isStored(kind)) refuseMixedFolder(paths, fail);
   } else if (stat !== undefined) paths = [path];
@@ -140,16 +151,14 @@ function formOf(path: string, kind: DataKind, fail: (problem: string) => never):
   return form ?? "text";
 }
 
-function filesBelow(folder: string): string[] {
-  const files: string[] = [];
+function* filesBelow(folder: string): Generator<string, void> {
   for (const entry of readdirSync(folder, { withFileTypes: true })) {
     if (entry.name.startsWith(".")) continue;
     const path = join(folder, entry.name);
-    if (entry.isDirectory()) files.push(...filesBelow(path));
+    if (entry.isDirectory()) yield* filesBelow(path);
     // A link to a file counts as the file; a link to a folder is not followed, so there are no circles.
-    else if (entry.isFile() || statSync(path, { throwIfNoEntry: false })?.isFile()) files.push(path);
+    else if (entry.isFile() || statIfThere(path)?.isFile()) yield path;
   }
-  return files;
 }
 
 /** @throws UserError where training and validation would read the same file. */

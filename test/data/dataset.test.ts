@@ -1,12 +1,14 @@
 import { symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import { trainBpe } from "../../src/data/bpeTrainer.ts";
 import { type DataProgress, type DatasetSettings, openDataset } from "../../src/data/dataset.ts";
 import { syntheticBatches, syntheticEntropy } from "../../src/data/synthetic.ts";
 import { saveTokenizer } from "../../src/data/tokenizerFiles.ts";
 import { ownCache } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
+
+beforeEach(() => void ownCache());
 
 const settings = (given: Partial<DatasetSettings>): DatasetSettings => ({
   datasetType: "text",
@@ -108,7 +110,6 @@ describe("openDataset", () => {
 
   it("reports progress up to all bytes", async () => {
     const folder = temporaryFolder({ "a.txt": letters("a", 20), "b.txt": letters("b", 30) });
-    ownCache();
     const reports: DataProgress[] = [];
     await openDataset(settings({ datasetPath: folder }), {
       vocabSize: 257,

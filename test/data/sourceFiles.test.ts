@@ -1,4 +1,6 @@
+import { symlinkSync } from "node:fs";
 import { basename, join } from "node:path";
+import { gzipSync } from "node:zlib";
 import { describe, expect, it } from "vitest";
 import { nameMatcher } from "../../src/data/glob.ts";
 import { readTextParts } from "../../src/data/readText.ts";
@@ -59,6 +61,27 @@ describe("listSourceFiles", () => {
     expect(() => names(`${folder}/{b1.txt`)).toThrow("no file matches this pattern");
   });
 
+  it("refuses braces that stand for too many patterns, at once, and takes many", () => {
+    const folder = tree();
+    expect(names(`${folder}/${"{a,b,}".repeat(8)}.txt`)).toEqual(["a.txt", "b.txt"]);
+    for (const pattern of [`${folder}/${"{a,b}".repeat(40)}`, `${folder}/{${"a,".repeat(10_000)}b}.txt`]) {
+      expect(() => names(pattern)).toThrow(/^the braces of .* stand for more than 10,000 patterns: use \*/);
+    }
+  });
+
+  it("matches in a time that does not grow with the ways to match, passes over broken links and goes into no circle", () => {
+    const deep = Array.from({ length: 18 }, (_, i) => `d${i}`).join("/");
+    const folder = temporaryFolder({ "a.txt": "a", [`${deep}/b.txt`]: "b" });
+    symlinkSync(join(folder, "none"), join(folder, "gone.txt"));
+    symlinkSync(join(folder, "itself.txt"), join(folder, "itself.txt"));
+    expect(names(folder)).toEqual(["a.txt", `${deep}/b.txt`]);
+    expect(() => names(join(folder, "itself.txt"))).toThrow("no such file or folder");
+    expect(() => names(join(folder, "a".repeat(300)))).toThrow("no such file or folder");
+    expect(names(`${folder}/${"**/*/".repeat(9)}*.txt`)).toEqual([`${deep}/b.txt`]);
+    for (const name of ["one", "two"]) symlinkSync(folder, join(folder, deep, name));
+    expect(names(`${folder}/${"**/".repeat(12)}*.txt`)).toEqual(["a.txt", `${deep}/b.txt`]);
+  });
+
   it.each([
     ["nowhere", "no such file or folder"],
     ["none-*.txt", "no file matches"],
@@ -108,9 +131,38 @@ describe("readTextParts", () => {
   });
 
   it("refuses what is not UTF-8, and says how to convert it", async () => {
-    await expect(read(Uint8Array.of(0x61, 0xe9, 0x62))).rejects.toThrow(/x\.txt: not UTF-8 text; .*WINDOWS-1252/);
+    await expect(read(Uint8Array.of(0x61, 0xe9, 0x62))).rejects.toThrow(
+      /x\.txt: not UTF-8 text: byte 1 \(line 1\) begins no character \(e9 62\); .*WINDOWS-1252/,
+    );
     await expect(read(Buffer.from("\ufeffhello", "utf16le"))).rejects.toThrow("looks like UTF-16");
-    await expect(read(Uint8Array.of(0x61, 0xf0, 0x9f))).rejects.toThrow("not UTF-8");
+    await expect(read(Uint8Array.of(0x61, 0xf0, 0x9f))).rejects.toThrow("not UTF-8 text: byte 1 (line 1)");
+  });
+
+  it("names the first byte that is not UTF-8, and its line, however the file is cut into chunks", async () => {
+    const text = Buffer.from("\ufeffCafé 🦙\n\ufffd is a character\r\nnaïve ".repeat(20));
+    const bad = [
+      Buffer.from([0xe9]),
+      Buffer.from("🦙").subarray(0, 3),
+      Buffer.from([0xed, 0xa0, 0x80]),
+      Buffer.of(0x80),
+    ];
+    const last = Buffer.from(" and\nmore");
+    for (const wrong of bad) {
+      for (const end of [last, Buffer.alloc(0)]) {
+        const content = Buffer.concat([text, wrong, end]);
+        for (const size of [1, 2, 3, 5, text.length, text.length + 1, text.length + 2, undefined]) {
+          await expect(read(content, size), `${wrong.toString("hex")} in chunks of ${size}`).rejects.toThrow(
+            `x.txt: not UTF-8 text: byte ${text.length} (line 41) begins no character (${[...wrong, ...end]
+              .slice(0, 4)
+              .map((byte) => byte.toString(16).padStart(2, "0"))
+              .join(" ")
+              .slice(0, size === undefined ? 11 : 2)}`,
+          );
+        }
+      }
+    }
+    const path = join(temporaryFolder({ "x.txt.gz": gzipSync(Buffer.concat([text, bad[0]!, last])) }), "x.txt.gz");
+    await expect(readTextParts([{ path }]).next()).rejects.toThrow(`byte ${text.length} of what is packed (line 41)`);
   });
 
   it("refuses a file that is gone", async () => {
