@@ -82,7 +82,7 @@ async function evaluate(path: string, own: Readonly<Record<string, unknown>>): P
     const evaluator = makeEvaluator(forwardOptions(plan, plan.precision));
     const state: ModelState<DeviceArray> = await putTree({ params });
     try {
-      const result = await evaluator.evaluate(state, batches, evalSteps === -1 ? undefined : evalSteps);
+      const result = await evaluator.evaluate(state, batches, evalSteps === -1 ? {} : { maxBatches: evalSteps });
       return { ...result, perplexity: Math.exp(result.loss), documents: size.documents, config };
     } finally {
       disposeTree(state);

@@ -27,9 +27,16 @@ interface Sums {
   bytes: number;
 }
 
+export interface EvaluateOptions {
+  /** Default: all. */
+  readonly maxBatches?: number | undefined;
+  /** Called before each batch. @throws to stop */
+  readonly onBatch?: () => void;
+}
+
 export interface Evaluator {
-  /** @param maxBatches default: all. @throws UserError where their targets stand for no byte of text */
-  evaluate(state: ModelState<DeviceArray>, batches: ValidationBatches, maxBatches?: number): Promise<Evaluation>;
+  /** @throws UserError where the batches' targets stand for no byte of text */
+  evaluate(state: ModelState<DeviceArray>, batches: ValidationBatches, options?: EvaluateOptions): Promise<Evaluation>;
   dispose(): void;
 }
 
@@ -43,7 +50,7 @@ export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
     { name: "evaluate", ...(client && { client }) },
   );
   return {
-    async evaluate(state, batches, maxBatches = batches.batches) {
+    async evaluate(state, batches, { maxBatches = batches.batches, onBatch = () => {} } = {}) {
       requireTargetBytes(batches, maxBatches);
       await sums.compile(state, lossBatch(batches.batchAt(0)));
       const start = performance.now();
@@ -51,6 +58,7 @@ export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
       const bySource = new Map<string, Sums>();
       const count = Math.min(maxBatches, batches.batches);
       for (let index = 0; index < count; index++) {
+        onBatch();
         const batch = batches.batchAt(index);
         const result = await sums(state, lossBatch(batch));
         const { lossSum, totalWeight } = await fetchTree(result);

@@ -43,6 +43,8 @@ export interface LoopInput {
   readonly stop: StopRequest;
   readonly emit: (event: RunEvent) => void;
   readonly trace: StepTrace;
+  /** The validation of the step that is done was due, and did not come: it comes first. */
+  readonly owesValidation?: boolean;
   /** Absent: nothing is saved. Whoever made it waits for its last save. */
   readonly saver?: Saver;
 }
@@ -72,6 +74,7 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
     running = undefined;
   };
 
+  if (input.owesValidation) evaluation = await validate(done.step, input);
   for (let step = done.step + 1; step <= plan.steps && stop.signal === undefined; step++) {
     if (input.step.isOther(step)) {
       await finishRunning();
@@ -123,7 +126,7 @@ export async function trainLoop(input: LoopInput): Promise<LoopResult> {
   if (stopped && done.step > input.done.step && saved?.step !== done.step)
     saved = await saver?.save(holder.state, done);
   // A run whose last step was done before is validated all the same.
-  if (!stopped && done.step === input.done.step) evaluation = await validate(done.step, input);
+  if (!stopped && done.step === input.done.step) evaluation ??= await validate(done.step, input);
   return { done, saved, evaluation };
 }
 
@@ -214,12 +217,28 @@ async function finishStep(
   return { ...before, step, skippedInARow, skippedSteps: before.skippedSteps + 1 };
 }
 
+/** Thrown out of a validation where the run is to stop. */
+class Stopping extends Error {}
+
+/** A stop does not wait for it: the run that goes on makes up for it. */
 async function validate(
   step: number,
-  { plan, data, holder, evaluator, saver, emit }: LoopInput,
+  { plan, data, holder, evaluator, saver, stop, emit }: LoopInput,
 ): Promise<RunEvaluation | undefined> {
-  if (data.validation === undefined) return undefined;
-  const evaluation = await evaluator.evaluate(step, modelState(holder.state), data.validation, plan.evalSteps);
+  if (data.validation === undefined || stop.signal !== undefined) return undefined;
+  const options = {
+    maxBatches: plan.evalSteps,
+    onBatch: () => {
+      if (stop.signal !== undefined) throw new Stopping();
+    },
+  };
+  const evaluation = await evaluator
+    .evaluate(step, modelState(holder.state), data.validation, options)
+    .catch((error: unknown) => {
+      if (error instanceof Stopping) return undefined;
+      throw error;
+    });
+  if (evaluation === undefined) return undefined;
   const epochs = data.train.epochsAt?.(step);
   emit({ type: "eval", step, ...evaluation, ...(epochs && { epochs }) });
   saver?.validated({ step, loss: evaluation.loss, validTokens: evaluation.validTokens });
@@ -236,7 +255,7 @@ function isSaveDue(step: number, { checkpoints, steps }: RunPlan): boolean {
   return checkpoints !== undefined && (step === steps || step % checkpoints.period === 0);
 }
 
-function isEvalDue(step: number, { evalInterval, steps }: RunPlan): boolean {
+export function isEvalDue(step: number, { evalInterval, steps }: RunPlan): boolean {
   return step === steps || (evalInterval !== undefined && step % evalInterval === 0);
 }
 

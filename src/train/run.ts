@@ -19,10 +19,17 @@ import {
 } from "../checkpoint/index.ts";
 import type { Dataset } from "../data/index.ts";
 import { disposeTree } from "../jit/index.ts";
-import { EventLog, type EventOf, flopsPerToken, type RunEvent, type RunSummary } from "../metrics/index.ts";
+import {
+  EventLog,
+  type EventOf,
+  evaluationAt,
+  flopsPerToken,
+  type RunEvent,
+  type RunSummary,
+} from "../metrics/index.ts";
 import { llamaDelayedScaling } from "../models/llama.ts";
 import { type Client, type DeviceArray, defaultClient } from "../pjrt/index.ts";
-import { type LoopResult, type StateHolder, trainLoop } from "./loop.ts";
+import { isEvalDue, type LoopResult, type StateHolder, trainLoop } from "./loop.ts";
 import { machinePeak } from "./machinePeak.ts";
 import { modelState } from "./modelState.ts";
 import { explainedFailure, type StepMemory } from "./outOfMemory.ts";
@@ -174,7 +181,15 @@ async function train(run: RunContext): Promise<RunOutcome> {
     await makesState;
     await entered;
     const saver = await saverOf(run);
-    const result = await trainLoop({ ...run, step, evaluator, holder, done, trace, ...(saver && { saver }) })
+    const isDue = resume !== undefined && isEvalDue(done.step, plan);
+    const validated = isDue ? evaluationAt(run.folder.events, done.step) : undefined;
+    // It may be that nobody got to offer its checkpoint.
+    if (validated) saver?.validated(validated);
+    const owesValidation = isDue && validated === undefined;
+    const result = await trainLoop({
+      ...{ ...run, step, evaluator, holder, done, trace, owesValidation },
+      ...(saver && { saver }),
+    })
       .catch((error: unknown) => afterLastSave(run, error, saver))
       .finally(tellTrace);
     await saver?.finish();

@@ -3,7 +3,7 @@ import type { ValidationBatches } from "../data/index.ts";
 import type { Client, DeviceArray } from "../pjrt/index.ts";
 import type { PrecisionPlan } from "../quant/index.ts";
 import { forwardKey, nameOfEvaluation } from "./evalPrecision.ts";
-import { type Evaluation, type Evaluator, makeEvaluator } from "./evaluate.ts";
+import { type EvaluateOptions, type Evaluation, type Evaluator, makeEvaluator } from "./evaluate.ts";
 import type { ModelState } from "./modelState.ts";
 import { phaseAt } from "./phases.ts";
 import type { RunPlan } from "./plan.ts";
@@ -20,12 +20,11 @@ export interface RunEvaluation extends NamedEvaluation {
 }
 
 export interface RunEvaluator {
-  /** @param maxBatches default: all */
   evaluate(
     step: number,
     state: ModelState<DeviceArray>,
     batches: ValidationBatches,
-    maxBatches?: number,
+    options?: EvaluateOptions,
   ): Promise<RunEvaluation>;
   dispose(): void;
 }
@@ -41,13 +40,13 @@ export function runEvaluator(plan: RunPlan, client: Client): RunEvaluator {
     return evaluator;
   };
   return {
-    async evaluate(step, state, batches, maxBatches) {
+    async evaluate(step, state, batches, options) {
       const precisions = evalPrecisions.map((asked) => (asked === "same" ? phaseAt(plan, step).precision : asked));
       const results = new Map<string, Evaluation>();
       const named: NamedEvaluation[] = [];
       for (const precision of precisions) {
         const key = forwardKey(precision);
-        const result = results.get(key) ?? (await evaluatorOf(precision).evaluate(state, batches, maxBatches));
+        const result = results.get(key) ?? (await evaluatorOf(precision).evaluate(state, batches, options));
         results.set(key, result);
         named.push({ ...result, precision: nameOfEvaluation(precision, plan) });
       }

@@ -17,7 +17,7 @@ export interface Saver {
   saveCopy(state: TrainState<DeviceArray>, done: Done): Promise<CheckpointPlace>;
   /** To be called between steps. @throws HalfbyteError where the save under way has failed */
   afterStep(state: TrainState<DeviceArray>, done: Done): void;
-  /** Tells of a step's validation, when its checkpoint is on disk. A failure is one of that save. */
+  /** Tells of a step's validation: its checkpoint is offered as the best one when it is on disk. A failure is one of that save. */
   validated(evaluated: BestCheckpoint): void;
   /** Waits for the save under way. @throws HalfbyteError where it fails, or has failed and nobody knows yet */
   finish(): Promise<void>;
@@ -41,6 +41,7 @@ export function makeSaver({ write, offerBest, placeOf, emit, copies, stepBytes }
   let copy: StateCopy | "does not fit" | undefined;
   let underWay: Promise<void> | undefined;
   let failure: { readonly error: unknown } | undefined;
+  let lastValidated: BestCheckpoint | undefined;
 
   const copyFor = (state: TrainState<DeviceArray>) => {
     if (copy === undefined) {
@@ -62,9 +63,11 @@ export function makeSaver({ write, offerBest, placeOf, emit, copies, stepBytes }
   /** @param blocked seconds that training waits; undefined for all */
   const start = (state: CheckpointArrays<DeviceArray | HostArray>, done: Done, begin: number, blocked?: number) => {
     underWay = write(state, done)
-      .then((place) => {
+      .then(async (place) => {
         const seconds = (performance.now() - begin) / 1000;
         emit({ type: "checkpoint", ...place, seconds, blockedSeconds: blocked ?? seconds });
+        // Where a run stops, its last validation came before its last save.
+        if (lastValidated?.step === place.step) await offerBest?.(lastValidated);
       })
       .catch((error: unknown) => {
         failure = { error };
@@ -72,6 +75,7 @@ export function makeSaver({ write, offerBest, placeOf, emit, copies, stepBytes }
   };
   const validated: Saver["validated"] = (evaluated) => {
     if (offerBest === undefined) return;
+    lastValidated = evaluated;
     underWay = Promise.resolve(underWay)
       .then(() => (failure === undefined ? offerBest(evaluated) : undefined))
       .catch((error: unknown) => {

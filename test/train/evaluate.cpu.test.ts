@@ -32,7 +32,7 @@ describe("validation", () => {
     const evaluator = makeEvaluator({ config: tinyModel, precision: tinyPlan().precision.precision });
     const all = await evaluator.evaluate({ params }, batches);
     const parts = [await evaluator.evaluate({ params }, only(first)), await evaluator.evaluate({ params }, only(last))];
-    const limited = await evaluator.evaluate({ params }, batches, 1);
+    const limited = await evaluator.evaluate({ params }, batches, { maxBatches: 1 });
     disposeTree(params);
     evaluator.dispose();
 

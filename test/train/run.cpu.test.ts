@@ -1,7 +1,7 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { checkpointPath, listCheckpoints, loadCheckpoint } from "../../src/checkpoint/index.ts";
+import { bestCheckpoint, checkpointPath, listCheckpoints, loadCheckpoint } from "../../src/checkpoint/index.ts";
 import { hostArray } from "../../src/core/index.ts";
 import type { Batch } from "../../src/data/index.ts";
 import { type RunEvent, readEvents } from "../../src/metrics/index.ts";
@@ -161,6 +161,56 @@ describe("a run", () => {
       const read = (folder: string) => readFileSync(join(folder, "run", "checkpoints", "step-00000008", file));
       expect(read(parts).equals(read(straight)), file).toBe(true);
     }
+  });
+
+  it("does not wait for a validation when it is asked to end; what goes on makes up for it, and the best is known", async () => {
+    const plan = tinyPlan({ steps: 6, evalInterval: 2, checkpoints: { period: 100, keepBest: true } });
+    /** A run that is asked to end from a moment on, of which it is told the events and the batches of validation so far. */
+    const scene = (when: (events: readonly RunEvent[], batches: number) => boolean, base = temporaryFolder()) => {
+      const events: RunEvent[] = [];
+      const run = tinyRun(base, plan, events);
+      const { validation } = run.data;
+      const seen = { batches: 0 };
+      const batchAt = (index: number) => {
+        seen.batches++;
+        return validation!.batchAt(index);
+      };
+      const stop: StopRequest = {
+        get signal() {
+          return when(events, seen.batches) ? ("SIGTERM" as const) : undefined;
+        },
+        holdOff() {},
+        beforeLeaving() {},
+      };
+      const data = { ...run.data, validation: { ...validation!, batchAt } };
+      return { base, events, seen, input: { ...run, data, stop } };
+    };
+    const evals = (events: readonly RunEvent[]) => ofType(events, "eval").map(({ step }) => step);
+    const saved = { step: 2, saved: { step: 2 } };
+
+    const atStep = scene((events) => ofType(events, "step").length === 2);
+    expect(await runTraining(atStep.input)).toMatchObject(saved);
+    expect([evals(atStep.events), atStep.seen.batches]).toEqual([[], 0]);
+    const atBatch = scene((_, batches) => batches > 2);
+    expect(await runTraining(atBatch.input)).toMatchObject(saved);
+    expect([evals(atBatch.events), atBatch.seen.batches]).toEqual([[], 3]);
+    expect(bestCheckpoint(atBatch.input.folder)).toBe(undefined);
+    const after = scene((events) => evals(events).length === 1);
+    expect(await runTraining(after.input)).toMatchObject(saved);
+    expect(bestCheckpoint(after.input.folder)?.step).toBe(2);
+
+    const resume = await loadCheckpoint(checkpointPath(atBatch.input.folder.checkpoints, 2), plan.model);
+    const again = scene(() => false, atBatch.base);
+    await runTraining({ ...again.input, resume });
+    expect(evals(again.events)).toEqual([2, 4, 6]);
+    expect(ofType(again.events, "eval")[0]!.loss).toBe(ofType(after.events, "eval")[0]!.loss);
+
+    // A process may end between the validation and the record of the best one.
+    for (const file of [after.input.folder.best, after.input.folder.bestRecord]) rmSync(file);
+    const goingOn = scene((events) => ofType(events, "step").length >= 1, after.base);
+    await runTraining({ ...goingOn.input, resume });
+    expect(evals(goingOn.events)).toEqual([]);
+    expect(bestCheckpoint(after.input.folder)?.step).toBe(2);
   });
 
   it("refuses to go on with other data", async () => {

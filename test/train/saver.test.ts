@@ -105,6 +105,29 @@ describe("a saver", () => {
     await saver.finish();
   });
 
+  it.each(["before", "while", "after"])("offers a step as the best one, validated %s it is saved", async (when) => {
+    const offered: number[] = [];
+    const best = new Set<number>();
+    const { state, saver, written, doneAt, goOn } = scene({
+      offerBest: async ({ step }) => {
+        // As a checkpoint that is not on disk never is the best.
+        if (written.some((save) => save.step === step)) best.add(step);
+        offered.push(step);
+      },
+    });
+    const validate = (step: number) => saver.validated({ step, loss: 1, validTokens: 1 });
+    validate(4);
+    if (when === "before") validate(5);
+    await saver.saveCopy(state, doneAt(5));
+    if (when === "while") validate(5);
+    await goOn();
+    await saver.finish();
+    if (when === "after") validate(5);
+    await saver.finish();
+    expect([...best]).toEqual([5]);
+    expect(offered.at(-1)).toBe(5);
+  });
+
   it("waits for a save where memory for a copy is not free", async () => {
     const { state, saver, events, written, doneAt, goOn } = scene({ stepBytes: () => 2 ** 60 });
     saver.afterStep(state, doneAt(1));
