@@ -190,8 +190,11 @@ function requireEnough(sources: readonly OpenSource[], settings: DatasetSettings
     if (train && isPacked) requireDocument(`training split${of}`, train);
     else if (train) {
       const least = train.length < 2 ? "" : `, or set max_target_length to ${train.length - 1} or less`;
-      const shorter = `a window of max_target_length=${maxTargetLength} takes ${maxTargetLength + 1}. Add text${least}`;
-      requireTokens(`training split${of}`, train, maxTargetLength + 1, shorter);
+      const heldOut = validation
+        ? `; ${validation.documents} document(s) are held out by validation_fraction=${validationFraction}`
+        : "";
+      const window = `a window of max_target_length=${maxTargetLength} takes ${maxTargetLength + 1}${heldOut}`;
+      requireTokens(`training split${of}`, train, maxTargetLength + 1, `${window}. Add text${least}`);
     }
     const more =
       evalDatasetPath === ""

@@ -103,15 +103,15 @@ function selection(stream: TokenStream, runs: Runs): TokenStream {
 }
 
 /**
- * Holds out the last `fraction` of a stream that is a single document, and so can't be split by document. The kept part gets an
- * end token of its own.
+ * Holds out the last `fraction` of a stream that is a single document, and so can't be split by document. Both parts get an end
+ * token; a stream of stored tokens may have none of its own.
  */
 export function holdOutTail(
   stream: TokenStream,
   fraction: number,
   eosId: number,
 ): { readonly train: TokenStream; readonly validation: TokenStream } {
-  const body = stream.length - 1;
+  const body = stream.read(stream.length - 1, 1)[0] === eosId ? stream.length - 1 : stream.length;
   const kept = body - Math.round(body * fraction);
   return { train: oneDocument(stream, 0, kept, eosId), validation: oneDocument(stream, kept, body, eosId) };
 }

@@ -61,12 +61,12 @@ export function fullWindows(tokens: number, windowLength: number): number {
   return Math.max(0, Math.floor((tokens - 1) / windowLength));
 }
 
-/** @throws UserError where no document has a token before its end, so that nothing would be predicted */
+/** @throws UserError where every document is a single token, so that nothing would be predicted; none is empty */
 export function requireDocument(split: string, { length, documents }: Pick<TokenStream, "length" | "documents">): void {
   if (length > documents) return;
   throw new UserError(
     "E_TOO_FEW_TOKENS",
-    `the ${split} has ${documents} document(s), and no token but their ends: one to start from is needed. Add text`,
+    `the ${split} has ${documents === 0 ? "no document" : `${documents} document(s) of a single token each`}: a token is predicted from those before it in its document. Add text`,
   );
 }
 

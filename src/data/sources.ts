@@ -1,5 +1,6 @@
 /** The sources of a data set, open: what each has for training and for validation. */
 
+import { UserError } from "../base/errors.ts";
 import type { DatasetSettings, OpenDatasetOptions } from "./dataset.ts";
 import { holdOutTail, splitStream } from "./documentSelection.ts";
 import { parseMixture } from "./mixture.ts";
@@ -65,12 +66,7 @@ export async function openSources(
     return tokens;
   };
 
-  const reading: {
-    readonly tokens: SourceTokens;
-    readonly files: readonly SourceFile[];
-    readonly name: string;
-    readonly weight?: number;
-  }[] = [];
+  const reading: (NamedSource & { readonly weight?: number })[] = [];
   const trainedOn = new Map<string, string>();
   try {
     for (const { path, weight, files } of train) {
@@ -130,11 +126,12 @@ export type SourceSettings = Pick<
   "datasetType" | "datasetPath" | "evalDatasetPath" | "validationFraction" | "trainDataColumns" | "datasetBadRecords"
 >;
 
-/** @throws UserError where files are missing, or of a form that can't be read */
-export function listSources({ datasetType, datasetPath, evalDatasetPath }: SourceSettings): {
+/** @throws UserError where files are missing, of a form that can't be read, or without what a setting is about */
+export function listSources(settings: SourceSettings): {
   readonly train: readonly ListedSource[];
   readonly validation: readonly ListedSource[];
 } {
+  const { datasetType, datasetPath, evalDatasetPath } = settings;
   const kind = kindOf({ datasetType });
   const list = (text: string, setting: string) => {
     const sources = parseMixture(text, setting).map((source) => ({
@@ -144,15 +141,42 @@ export function listSources({ datasetType, datasetPath, evalDatasetPath }: Sourc
     refuseSameSources(sources, setting);
     return sources;
   };
-  return {
-    train: datasetPath === "" ? [] : list(datasetPath, "dataset_path"),
-    validation: evalDatasetPath === "" ? [] : list(evalDatasetPath, "eval_dataset_path"),
-  };
+  const train = datasetPath === "" ? [] : list(datasetPath, "dataset_path");
+  const validation = evalDatasetPath === "" ? [] : list(evalDatasetPath, "eval_dataset_path");
+  refuseIdleSettings([...filesOf(train), ...filesOf(validation)], settings);
+  return { train, validation };
 }
 
-/** What of each source is trained on; validation is absent where nothing is held out. */
+/** @throws UserError where files are all plain texts, and something is set that is about records */
+function refuseIdleSettings(
+  files: readonly SourceFile[],
+  { trainDataColumns = "", datasetBadRecords = "stop" }: SourceSettings,
+): void {
+  const [first] = files;
+  if (first === undefined || files.some(({ form }) => form !== "text")) return;
+  const idle = [
+    ...(trainDataColumns.trim() === "" ? [] : [`train_data_columns=${trainDataColumns}`]),
+    ...(datasetBadRecords === "stop" ? [] : [`dataset_bad_records=${datasetBadRecords}`]),
+  ];
+  if (idle.length === 0) return;
+  throw new UserError(
+    "E_NO_EFFECT",
+    `${idle.join(" and ")}: without effect, for ${first.path}${files.length === 1 ? " is" : " and all others are"} plain text, which has no records: leave it out; a file of records is named .jsonl or .parquet`,
+  );
+}
+
+interface NamedSource {
+  readonly name: string;
+  readonly tokens: SourceTokens;
+  readonly files: readonly SourceFile[];
+}
+
+/**
+ * What of each source is trained on; validation is absent where nothing is held out.
+ * @throws UserError where all of a source is held out
+ */
 function splitSources(
-  sources: readonly { readonly tokens: SourceTokens; readonly files: readonly SourceFile[] }[],
+  sources: readonly NamedSource[],
   settings: SourceSettings,
   { eosId }: Tokenizer,
 ): readonly { readonly train: TokenStream; readonly validation?: TokenStream; readonly hash: string }[] {
@@ -172,6 +196,7 @@ function splitSources(
     if (stream.documents === 0) return whole(tokens);
     const rule = rules[i]!;
     const split = rule === "tail" ? holdOutTail(stream, fraction, eosId) : splitStream(stream, readDraws, rule);
+    if (split.train.documents === 0) throw allHeldOut(sources[i]!, sources, fraction);
     return { ...split, hash: `${hash} without ${fraction}` };
   });
   // A source whose documents are all in others may hold out none of its own.
@@ -181,6 +206,21 @@ function splitSources(
     const { validation: _, ...kept } = split;
     return kept;
   });
+}
+
+function allHeldOut(source: NamedSource, sources: readonly NamedSource[], fraction: number): UserError {
+  const { name, tokens } = source;
+  const isShared = ({ tokens: other }: NamedSource) =>
+    other.fileHashes.some((hash) => tokens.fileHashes.includes(hash)) || hasDraw(other, tokens.smallestDraw);
+  const other = sources.find((one) => one !== source && isShared(one));
+  const what =
+    other === undefined
+      ? `validation_fraction=${fraction} takes all of them (equal documents go together). Lower it, add documents`
+      : `${other.name} has such documents too, and what one source holds out, all do. Leave ${name} out, lower validation_fraction=${fraction}`;
+  return new UserError(
+    "E_TOO_FEW_TOKENS",
+    `${name} has nothing to train on: its ${tokens.stream.documents} document(s) are all held out for validation. ${what}, or name other validation data by eval_dataset_path`,
+  );
 }
 
 /** 0 where validation text is given. */

@@ -48,6 +48,12 @@ export async function trainingTexts(settings: SourceSettings): Promise<TrainingT
     draws.map((draw, document) => ({ bytes: bytes[document]!, isHeldOut: rules[i]!(draw) })),
   );
   const kept = all.filter(({ isHeldOut }) => !isHeldOut);
+  if (kept.length === 0 && all.length > 0) {
+    throw new UserError(
+      "E_EMPTY_TEXT",
+      `validation_fraction=${fraction} holds out all ${all.length} document(s) (equal documents go together), and leaves none to learn from: lower it, or add documents`,
+    );
+  }
   return {
     documents: kept.length,
     heldOut: all.length - kept.length,

@@ -7,7 +7,15 @@ import fc from "fast-check";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
-import { type DatasetSettings, loadTokenizer, saveTokenizer, trainBpe } from "../../src/data/index.ts";
+import {
+  byteTokenizer,
+  type DatasetSettings,
+  loadTokenizer,
+  openEvaluation,
+  saveTokenizer,
+  trainBpe,
+  trainingTexts,
+} from "../../src/data/index.ts";
 import { parquetRows } from "../../src/data/parquetRows.ts";
 import { openText, ownCache, textsOf, validationText } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
@@ -143,6 +151,38 @@ describe("bad records", () => {
         expect.stringMatching(/^note: 5 records are left out .* the first: .*a\.jsonl:3: no "text"/),
       ]);
     }
+  });
+
+  it("refuses what is set about records where there is none, of training, evaluation and a vocabulary", async () => {
+    ownCache();
+    const folder = temporaryFolder({ "a.txt": "some text", "b.txt": "more text", "c.jsonl": '{"body":"text, too"}\n' });
+    const [a, b, c] = ["a.txt", "b.txt", "c.jsonl"].map((name) => join(folder, name)) as [string, string, string];
+    const idle = { trainDataColumns: "body", datasetBadRecords: "skip" } as const;
+    for (const [settings, message] of [
+      [{ datasetPath: a, ...idle }, "train_data_columns=body and dataset_bad_records=skip: without effect, for"],
+      [
+        { datasetPath: `${a};${b}`, trainDataColumns: "body" },
+        "a.txt and all others are plain text, which has no records",
+      ],
+      [
+        { datasetPath: a, evalDatasetPath: b, datasetBadRecords: "skip" as const },
+        "dataset_bad_records=skip: without effect",
+      ],
+    ] as const) {
+      await expect(openText(settings)).rejects.toMatchObject({
+        code: "E_NO_EFFECT",
+        message: expect.stringContaining(message),
+      });
+    }
+    await expect(
+      trainingTexts({ datasetType: "text", datasetPath: a, evalDatasetPath: "", validationFraction: 0, ...idle }),
+    ).rejects.toThrow("train_data_columns=body and");
+    const evaluation = { datasetType: "text", evalDatasetPath: a, maxTargetLength: 4, perDeviceBatchSize: 1 } as const;
+    await expect(
+      openEvaluation({ ...evaluation, trainDataColumns: "body" }, { tokenizer: byteTokenizer(), vocabSize: 257 }),
+    ).rejects.toThrow("a.txt is plain text");
+    const data = await openText({ datasetPath: a, evalDatasetPath: c, maxTargetLength: 4, ...idle });
+    expect(validationText(data)).toBe("ext, too|");
   });
 
   it("A2: bytes that are not UTF-8 are told by their line", async () => {

@@ -71,6 +71,30 @@ describe("what is held out", () => {
     }
   });
 
+  it("tells where a source has nothing left, and why", async () => {
+    ownCache();
+    const folder = temporaryFolder({ "a.jsonl": jsonl(bodies) });
+    const fraction = { validationFraction: 0.3, maxTargetLength: 4 };
+    const { validation } = await splitOf({ datasetPath: folder });
+    const heldOut = bodies.filter((text) => validation.has(numbers(text).values().next().value!));
+    const own = temporaryFolder({ "b.jsonl": jsonl(heldOut), "same.jsonl": jsonl([bodies[0]!, bodies[0]!]) });
+    const [a, b, same] = [join(folder, "a.jsonl"), join(own, "b.jsonl"), join(own, "same.jsonl")];
+    await expect(openText({ datasetPath: `${a},0.5;${b},0.5`, ...fraction })).rejects.toMatchObject({
+      code: "E_TOO_FEW_TOKENS",
+      message: `${b} has nothing to train on: its ${heldOut.length} document(s) are all held out for validation. ${a} has such documents too, and what one source holds out, all do. Leave ${b} out, lower validation_fraction=0.3, or name other validation data by eval_dataset_path`,
+    });
+    await expect(openText({ datasetPath: same, ...fraction })).rejects.toThrow(
+      `${same} has nothing to train on: its 2 document(s) are all held out for validation. validation_fraction=0.3 takes all of them (equal documents go together). Lower it, add documents, or name`,
+    );
+    await expect(
+      trainingTexts({ datasetType: "text", datasetPath: same, evalDatasetPath: "", validationFraction: 0.3 }),
+    ).rejects.toThrow("validation_fraction=0.3 holds out all 2 document(s)");
+    const few = temporaryFolder({ "c.jsonl": jsonl(["ab", "cd", "ef"]) });
+    await expect(openText({ datasetPath: few, validationFraction: 0.3, maxTargetLength: 64 })).rejects.toThrow(
+      /the training split has \d tokens in . document\(s\), but 65 are needed: a window of max_target_length=64 takes 65; . document\(s\) are held out by validation_fraction=0\.3\. Add text/,
+    );
+  });
+
   it("is the end of a source that is a document of no other", async () => {
     ownCache();
     const folder = temporaryFolder({ "one.txt": "a".repeat(100), "other.txt": "b".repeat(100) });

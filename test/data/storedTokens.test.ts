@@ -7,39 +7,8 @@ import { UserError } from "../../src/base/errors.ts";
 import type { DatasetSettings } from "../../src/data/index.ts";
 import { openMegatronIndex } from "../../src/data/megatronIndex.ts";
 import { openText, ownCache, validationText } from "./openText.ts";
+import { bytesOf, eos, idsOf, megatron } from "./storedFiles.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
-
-const eos = 256;
-const bytesOf = (ids: readonly number[], array: typeof Uint16Array | typeof Uint32Array = Uint16Array) =>
-  new Uint8Array(array.from(ids).buffer);
-const idsOf = (text: string) => [...text].map((char) => (char === "|" ? eos : char.charCodeAt(0)));
-
-/** @param sequences of each document */
-function megatron(documents: readonly (readonly string[])[], { code = 8, version = 1n, ids = 2 } = {}) {
-  const sequences = documents.flat();
-  const lengths = Int32Array.from(sequences, (text) => text.length);
-  let at = 0;
-  const places = BigInt64Array.from(sequences, (text) => {
-    const place = BigInt(at);
-    at += ids * text.length;
-    return place;
-  });
-  const marks = new BigInt64Array(documents.length + 1);
-  documents.forEach((texts, i) => {
-    marks[i + 1] = marks[i]! + BigInt(texts.length);
-  });
-  const header = Buffer.alloc(34);
-  header.write("MMIDIDX\0\0", "latin1");
-  header.writeBigUInt64LE(version, 9);
-  header[17] = code;
-  header.writeBigUInt64LE(BigInt(sequences.length), 18);
-  header.writeBigUInt64LE(BigInt(marks.length), 26);
-  const tables = [lengths, places, marks].map((table) => Buffer.from(table.buffer));
-  return {
-    "a.bin": bytesOf(idsOf(sequences.join("")), ids === 2 ? Uint16Array : Uint32Array),
-    "a.idx": new Uint8Array(Buffer.concat([header, ...tables])),
-  };
-}
 
 const asValidation = (datasetPath: string, kind: "tokens" | "megatron", changes: Partial<DatasetSettings> = {}) => {
   const other = temporaryFolder({
