@@ -3,6 +3,7 @@
  * Another thing to save with a run is a field of `Progress` or an entry of the optimizer's file (trainingCheckpoint.ts).
  */
 export { type BestCheckpoint, bestCheckpoint, forgetDamagedBest, offerBestCheckpoint } from "./bestCheckpoint.ts";
+export { type CheckedCheckpoint, checkCheckpoints } from "./checkCheckpoints.ts";
 export { type WeightFormatName, weightFormats } from "./compressedTensors.ts";
 export { decompressModel } from "./decompressModel.ts";
 export { type HfLlama, loadHfLlama } from "./hfLlama.ts";

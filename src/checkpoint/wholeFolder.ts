@@ -90,9 +90,10 @@ async function flush(folder: string): Promise<void> {
 
 /**
  * Why a folder is not whole: its manifest is missing or a file is not what it says. undefined where it is whole.
+ * @param onRead told how many bytes were read since the last time
  * @throws UserError where that can't be told, because the system can't read a file and nothing is wrong with the others
  */
-export async function faultOf(folder: string): Promise<string | undefined> {
+export async function faultOf(folder: string, onRead?: (bytes: number) => void): Promise<string | undefined> {
   const files = manifestOf(folder);
   if (typeof files === "string") return files;
   let unread: { readonly path: string; readonly error: unknown } | undefined;
@@ -101,7 +102,8 @@ export async function faultOf(folder: string): Promise<string | undefined> {
     try {
       const fault = unreadFault(path, name, bytes);
       if (fault !== undefined) return fault;
-      if ((await fileHash(path)) !== sha256) return `${name} has changed since it was written (its hash differs)`;
+      if ((await fileHash(path, onRead)) !== sha256)
+        return `${name} has changed since it was written (its hash differs)`;
     } catch (error) {
       unread ??= { path, error };
     }

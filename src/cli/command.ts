@@ -53,6 +53,11 @@ export const commands: readonly CommandEntry[] = [
     load: async () => (await import("./watch.ts")).command,
   },
   {
+    name: "checkpoints",
+    summary: "list a run's checkpoints, and verify each to its last byte",
+    load: async () => (await import("./checkpoints.ts")).command,
+  },
+  {
     name: "tokenizer",
     summary: "learn a vocabulary from text; show what a tokenizer makes of a text or a conversation",
     load: async () => (await import("./tokenizer.ts")).command,

@@ -1,13 +1,13 @@
 /** `halfbyte watch`: shows a run while it goes, from another terminal. */
-import { existsSync, readdirSync, statSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { existsSync } from "node:fs";
+import { basename, dirname } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { runFolder, runOwner } from "../checkpoint/index.ts";
-import { resolve } from "../config/index.ts";
 import { type EventOf, followEvents } from "../metrics/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { type RunConsole, runConsole } from "./runConsole.ts";
+import { runsText } from "./runsText.ts";
 
 export const command: Command = {
   help: `Usage: halfbyte watch RUN [--json]
@@ -24,7 +24,8 @@ Example: halfbyte watch runs/books-nvfp4
   async run(args) {
     const { words, flags } = parseArguments(args, { keys: [], maxWords: 1 });
     const [path] = words;
-    if (path === undefined) throw new UserError("E_ARGUMENT", `the run's folder is missing: ${runsText()}`);
+    if (path === undefined)
+      throw new UserError("E_ARGUMENT", `the run's folder is missing: ${runsText("halfbyte watch RUN")}`);
     const folder = runFolder(dirname(path), basename(path));
     if (!existsSync(folder.events))
       throw new UserError("E_RUN", `${path} is no folder of a run: it has no events.jsonl`);
@@ -42,29 +43,6 @@ Example: halfbyte watch runs/books-nvfp4
     return end === undefined || end.reason === "failed" ? 1 : 0;
   },
 };
-
-/** What RUN may be here. */
-function runsText(): string {
-  const { baseOutputDirectory: base } = resolve({}, {}, { draft: true }).run;
-  const runs = runsIn(base);
-  return runs.length === 0
-    ? `halfbyte watch RUN, where RUN is base_output_directory/run_name; there are none in ${base}`
-    : `halfbyte watch RUN; newest first, the runs in ${base} are\n${runs.map((run) => `  ${run}\n`).join("")}`.trimEnd();
-}
-
-/** Folders in `base` that hold events, the one written last first; at most 20. */
-function runsIn(base: string): string[] {
-  if (!existsSync(base)) return [];
-  return readdirSync(base)
-    .map((name) => ({
-      path: join(base, name),
-      events: statSync(runFolder(base, name).events, { throwIfNoEntry: false }),
-    }))
-    .flatMap(({ path, events }) => (events === undefined ? [] : [{ path, time: events.mtimeMs }]))
-    .sort((a, b) => b.time - a.time)
-    .slice(0, 20)
-    .map(({ path }) => path);
-}
 
 function viewOf({ config }: EventOf<"start">, json: boolean): RunConsole {
   const { steps = Number.POSITIVE_INFINITY, log_period = 1 } = config as Readonly<Record<string, number>>;
