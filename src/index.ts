@@ -25,12 +25,7 @@ export { type DecompressedModel, decompressModel } from "./checkpoint/decompress
 export type { HfLlama } from "./checkpoint/hfLlama.ts";
 export { loadHfLlama } from "./checkpoint/hfLlama.ts";
 export { loadParameters, type StartingParameters } from "./checkpoint/loadParameters.ts";
-export {
-  type QuantizedModel,
-  type QuantizeModelOptions,
-  quantizeModel,
-  type TensorError,
-} from "./checkpoint/quantizeModel.ts";
+export type { QuantizedModel, QuantizeModelOptions, TensorError } from "./checkpoint/quantizeModel.ts";
 export type { ArrayToWrite, LazyArray, SafetensorsFile, StreamedArray } from "./checkpoint/safetensors.ts";
 export { openSafetensors, writeSafetensors } from "./checkpoint/safetensors.ts";
 export type { WrittenModel } from "./checkpoint/writeModelFiles.ts";
@@ -43,7 +38,7 @@ export type {
   SourceKind,
   Verification,
 } from "./convert/index.ts";
-export { convertModel } from "./convert/onDemand.ts";
+export { convertModel, quantizeModel } from "./convert/onDemand.ts";
 export {
   type Attributes,
   argMax,

@@ -12,7 +12,7 @@ export { hasModelFiles, type ModelFiles, openModelFiles, readJson, readJsonObjec
 export { notFiniteAt } from "./notFinite.ts";
 export { hasShards, openShards, type Writer } from "./processShards.ts";
 export { type Progress, provenanceKey } from "./progress.ts";
-export { quantizeModel, type TensorError } from "./quantizeModel.ts";
+export type { TensorError } from "./quantizeModel.ts";
 export type { Retention } from "./retention.ts";
 export {
   lockRun,

@@ -20,10 +20,18 @@ export interface ModelFiles {
   readonly notes: readonly string[];
   /** config.json; empty for a single file. */
   readonly config: Readonly<Record<string, unknown>>;
+  /** Other files that go along where weights are written again. Absent: those of the folder. */
+  readonly others?: readonly FileToCopy[];
   read(name: string): Promise<HostArray>;
   /** Values `begin` … `begin + count` of a tensor, as [count]. */
   readPart(name: string, begin: number, count: number): Promise<HostArray>;
   close(): Promise<void>;
+}
+
+/** A file, and its name in another folder. */
+export interface FileToCopy {
+  readonly name: string;
+  readonly from: string;
 }
 
 const wholeName = "model.safetensors";

@@ -21,10 +21,10 @@ import {
   weightTensor,
   weightTensors,
 } from "./compressedTensors.ts";
-import { type ModelFiles, openModelFiles } from "./modelFiles.ts";
+import type { ModelFiles } from "./modelFiles.ts";
 import { notFiniteAt } from "./notFinite.ts";
 import type { LazyArray } from "./safetensors.ts";
-import { refuseExisting, type WrittenModel, writeModelFiles } from "./writeModelFiles.ts";
+import { type WrittenModel, writeModelFiles } from "./writeModelFiles.ts";
 
 /** What becomes of a model. */
 export interface QuantizeModelOptions {
@@ -70,24 +70,10 @@ const isTable = (module: string): boolean => {
 const moduleOf = (name: string): string => name.slice(0, -".weight".length);
 
 /**
- * Writes `output`, a folder, from a safetensors file or a model folder. @throws UserError before anything is written: where
- * a weight has a NaN or an infinity, or a size that blocks do not divide
+ * Writes `output`, a folder, from an open model. @throws UserError before anything is written: where a weight has a NaN or an
+ * infinity, or a size that blocks do not divide
  */
-export async function quantizeModel(
-  path: string,
-  output: string,
-  options: QuantizeModelOptions,
-): Promise<QuantizedModel> {
-  refuseExisting(output);
-  const model = await openModelFiles(path);
-  try {
-    return await quantizeOpened(model, output, options);
-  } finally {
-    await model.close();
-  }
-}
-
-async function quantizeOpened(
+export async function quantizeFiles(
   model: ModelFiles,
   output: string,
   { format, ignore = [], inputAmax, onProgress }: QuantizeModelOptions,

@@ -4,7 +4,7 @@ import { copyFile, readdir } from "node:fs/promises";
 import { basename, dirname, extname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { byteLength, type HostArray } from "../core/index.ts";
-import { indexName, type ModelFiles } from "./modelFiles.ts";
+import { type FileToCopy, indexName, type ModelFiles } from "./modelFiles.ts";
 import { type LazyArray, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
 import { removeLeftovers, writeFolder, writeJson } from "./wholeFolder.ts";
 
@@ -23,7 +23,7 @@ const otherWeights = [".bin", ".pt", ".pth", ".gguf", ".h5", ".msgpack", ".onnx"
 export interface WrittenModel {
   /** Bytes of the safetensors files. */
   readonly bytes: number;
-  /** Files of the source's folder that were copied. */
+  /** Names of the other files that were copied. */
   readonly copied: readonly string[];
   /** What a person may not expect of how the source was read. */
   readonly notes: readonly string[];
@@ -36,10 +36,9 @@ export interface WrittenModel {
  */
 export async function writeModelFiles(source: ModelFiles, output: string, model: ModelToWrite): Promise<WrittenModel> {
   refuseExisting(output);
-  const fromFolder = statSync(source.path).isDirectory();
   const { index, notes } = source;
   let bytes = 0;
-  const copied = fromFolder ? await othersOf(source.path, model.without ?? []) : [];
+  const others = source.others ?? (await othersBeside(source.path, model.without ?? []));
   await removeLeftovers(dirname(output), basename(output));
   await writeFolder(output, async (folder) => {
     const weight_map: Record<string, string> = {};
@@ -59,11 +58,15 @@ export async function writeModelFiles(source: ModelFiles, output: string, model:
       await writeJson(join(folder, indexName), { metadata, weight_map });
     }
     if (Object.keys(model.config).length > 0) await writeJson(join(folder, "config.json"), model.config);
-    for (const name of copied) {
-      await copyFile(join(source.path, name), join(folder, name), constants.COPYFILE_FICLONE);
-    }
+    for (const { name, from } of others) await copyFile(from, join(folder, name), constants.COPYFILE_FICLONE);
   });
-  return { bytes, copied, notes };
+  return { bytes, copied: others.map(({ name }) => name), notes };
+}
+
+/** Of a single file nothing goes along. */
+async function othersBeside(path: string, without: readonly string[]): Promise<FileToCopy[]> {
+  if (!statSync(path).isDirectory()) return [];
+  return (await othersOf(path, without)).map((name) => ({ name, from: join(path, name) }));
 }
 
 /** @throws UserError (E_OUTPUT) */

@@ -3,14 +3,8 @@ import { existsSync } from "node:fs";
 import { megabytes } from "../base/byteSize.ts";
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import {
-  decompressModel,
-  notWritable,
-  quantizeModel,
-  readJson,
-  type WeightFormatName,
-  weightFormats,
-} from "../checkpoint/index.ts";
+import { decompressModel, notWritable, readJson, type WeightFormatName, weightFormats } from "../checkpoint/index.ts";
+import { quantizeModel } from "../convert/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { progressLine } from "./progressLine.ts";
@@ -29,7 +23,8 @@ Quantizes the weights of a model's linear layers for inference programs (vLLM, S
 compressed-tensors, and reports what that did to each; or makes plain weights of quantized ones. Embeddings, lm_head, norms
 and the routers of experts stay as they are; tokenizer, templates and the like are copied.
 
-  MODEL         a Hugging Face folder (config.json and model.safetensors, or shards with their index), or a .safetensors file
+  MODEL         a Hugging Face folder (config.json and model.safetensors, or shards with their index), a .safetensors file,
+                a run's folder (its newest whole checkpoint) or one of its checkpoints
   to            the format:
 ${formatNames.map((name) => `                  ${name.padEnd(12)} ${weightFormats[name].meaning}`).join("\n")}
                   bf16         plain weights again; reads this layout and NVIDIA ModelOpt's
@@ -41,6 +36,7 @@ ${formatNames.map((name) => `                  ${name.padEnd(12)} ${weightFormat
   --json        the result as one JSON object on standard output, with every tensor
 
 Example: halfbyte quantize Llama-3.2-1B to=nvfp4a16 output=Llama-3.2-1B-NVFP4A16
+         halfbyte quantize runs/books to=mxfp8 output=books-MXFP8
          halfbyte quantize Llama-3.2-1B-NVFP4A16 to=bf16 output=Llama-3.2-1B-again
 `,
   async run(args) {

@@ -21,7 +21,14 @@ import { castParts } from "./castPart.ts";
 import { openSource } from "./openSource.ts";
 import { paramsName } from "./runSource.ts";
 import { shardsOf } from "./shards.ts";
-import { type ModelSource, modelValues, type SourceKind, type SourceTensor, type SourceTensors } from "./source.ts";
+import {
+  type ModelSource,
+  modelShape,
+  modelValues,
+  type SourceKind,
+  type SourceTensor,
+  type SourceTensors,
+} from "./source.ts";
 import { type Verification, verifyConversion } from "./verify.ts";
 
 /** What to write, and how. */
@@ -157,12 +164,11 @@ function convertedTensors(
   const { config } = source.config;
   const entries = [...source.tensors].map(([name, tensor]) => {
     const values = modelValues(name, tensor.shape, config);
-    const [, ...inner] = tensor.shape;
     return {
       name,
       tensor,
       values,
-      spec: { shape: [values / sizeOf(inner), ...inner], dtype: asked ?? storedDType(tensor) },
+      spec: { shape: modelShape(name, tensor.shape, config), dtype: asked ?? storedDType(tensor) },
     };
   });
   const all = entries.reduce((sum, { spec }) => sum + byteLength(spec), 0);

@@ -9,6 +9,7 @@ export {
   convertModel,
 } from "./convertModel.ts";
 export { openSource } from "./openSource.ts";
+export { quantizeModel } from "./quantizeModel.ts";
 export { readParameters } from "./readParameters.ts";
 export type { FileToWrite, ModelSource, SourceKind, SourceTensor, SourceTensors } from "./source.ts";
 export type { Verification } from "./verify.ts";

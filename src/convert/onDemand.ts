@@ -1,4 +1,5 @@
 /** What the package exports of this stage, loaded when it is called: few programs that import the package convert models. */
+import type { QuantizedModel, QuantizeModelOptions } from "../checkpoint/quantizeModel.ts";
 import type { ConvertedModel, ConvertModelOptions } from "./convertModel.ts";
 
 /**
@@ -11,4 +12,16 @@ export async function convertModel(
   options: ConvertModelOptions = {},
 ): Promise<ConvertedModel> {
   return (await import("./convertModel.ts")).convertModel(path, output, options);
+}
+
+/**
+ * Writes `output`, a folder, from a safetensors file, a Hugging Face folder, a run or one of its checkpoints. @throws UserError
+ * before anything is written: where a weight has a NaN or an infinity, or a size that blocks do not divide
+ */
+export async function quantizeModel(
+  path: string,
+  output: string,
+  options: QuantizeModelOptions,
+): Promise<QuantizedModel> {
+  return (await import("./quantizeModel.ts")).quantizeModel(path, output, options);
 }

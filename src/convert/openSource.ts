@@ -2,10 +2,10 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
-import { hasShards, listCheckpoints } from "../checkpoint/index.ts";
+import { listCheckpoints } from "../checkpoint/index.ts";
 import { openGgufSource } from "./ggufSource.ts";
 import { openHuggingFace } from "./huggingFaceSource.ts";
-import { openRun } from "./runSource.ts";
+import { isRun, openRun } from "./runSource.ts";
 import type { ModelSource } from "./source.ts";
 
 /**
@@ -22,7 +22,7 @@ export async function openSource(path: string): Promise<ModelSource> {
     return openGgufSource(path);
   }
   if (!stat.isDirectory()) refuse("it is no file and no folder");
-  if (existsSync(join(path, "checkpoints")) || hasShards(path, "params")) return openRun(path);
+  if (isRun(path)) return openRun(path);
   if (listCheckpoints(path).length > 0)
     refuse(`these are a run's checkpoints: give the run's folder, ${dirname(path)}`);
   const gguf = readdirSync(path).find((name) => name.endsWith(".gguf"));

@@ -2,19 +2,29 @@
 import { existsSync, realpathSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
-import { chooseCheckpoint, openShards, readJsonObject } from "../checkpoint/index.ts";
+import { chooseCheckpoint, hasShards, openShards, readJsonObject } from "../checkpoint/index.ts";
+import type { FileToCopy } from "../checkpoint/modelFiles.ts";
 import { llamaConfig, resolve } from "../config/index.ts";
 import { loadTokenizer } from "../data/index.ts";
 import { type HfLlamaConfig, parseHfConfig, toHfConfig } from "../models/hfConfig.ts";
 import { checkHfTensors } from "../models/hfMapping.ts";
 import { inOrder } from "./huggingFaceSource.ts";
-import type { FileToWrite, ModelSource, SourceTensor } from "./source.ts";
+import type { ModelSource, SourceTensor } from "./source.ts";
 
 export const paramsName = "params.safetensors";
 const tokenizerFiles = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"];
 
+/** A run, as it is opened: what goes along with its weights are files. */
+export interface RunSource extends ModelSource {
+  readonly files: readonly FileToCopy[];
+  readonly notes: readonly string[];
+}
+
+/** Whether a path is one that `openRun` takes. */
+export const isRun = (path: string): boolean => existsSync(join(path, "checkpoints")) || hasShards(path, "params");
+
 /** @param path a run's folder (its newest whole checkpoint), a step's folder, or a folder that `to=halfbyte` wrote */
-export async function openRun(path: string): Promise<ModelSource> {
+export async function openRun(path: string): Promise<RunSource> {
   const chosen = await chooseCheckpoint(path, (what) => refuse(path, what));
   if (chosen === undefined) return refuse(path, "it is no folder of a run or of a checkpoint");
   // Beyond a link, as `best` of a run's folder is.
@@ -70,7 +80,7 @@ function describe(weights: string): Pick<ModelSource, "config" | "json"> & { rea
   return { config, json: toHfConfig(config, { style: "transformers4", storedDtype: "float32" }), tokenizer };
 }
 
-const filesIn = (folder: string): FileToWrite[] =>
+const filesIn = (folder: string): FileToCopy[] =>
   tokenizerFiles.map((name) => ({ name, from: join(folder, name) })).filter(({ from }) => existsSync(from));
 
 function refuse(path: string, what: string): never {

@@ -1,4 +1,5 @@
 /** A model to convert, whatever it is stored as: Hugging Face's names over tensors that are read in parts. */
+import type { FileToCopy } from "../checkpoint/modelFiles.ts";
 import { type HostArray, type Shape, type Spec, sizeOf } from "../core/index.ts";
 import type { HfLlamaConfig } from "../models/hfConfig.ts";
 import { embeddingName, headName } from "../models/hfMapping.ts";
@@ -15,7 +16,7 @@ export interface SourceTensor extends Spec {
 export type SourceTensors = ReadonlyMap<string, SourceTensor>;
 
 /** A small file that goes along: copied, or written as JSON. */
-export type FileToWrite = { readonly name: string } & ({ readonly from: string } | { readonly json: unknown });
+export type FileToWrite = FileToCopy | { readonly name: string; readonly json: unknown };
 
 /** What a model was stored as. */
 export type SourceKind = "huggingface" | "halfbyte" | "gguf";
@@ -48,6 +49,12 @@ export interface ModelSource {
 /** Values that the model has, of a tensor that may hold more: rows of padding at the end of embedding and head. */
 export const modelValues = (name: string, shape: Shape, { vocabSize, embDim }: LlamaConfig): number =>
   name === embeddingName || name === headName ? vocabSize * embDim : sizeOf(shape);
+
+/** The shape that the model has of a tensor. */
+export function modelShape(name: string, shape: Shape, config: LlamaConfig): Shape {
+  const [, ...inner] = shape;
+  return shape.length === 0 ? shape : [modelValues(name, shape, config) / sizeOf(inner), ...inner];
+}
 
 /** Values of a part where nothing asks for more: 4 MB of float32. */
 const partValues = 1 << 20;

@@ -15,11 +15,15 @@ import { afterAll, describe, expect, it } from "vitest";
 import { type WeightFormatName, weightFormats } from "../../src/checkpoint/compressedTensors.ts";
 import { decompressModel } from "../../src/checkpoint/decompressModel.ts";
 import { openModelFiles } from "../../src/checkpoint/modelFiles.ts";
-import { quantizeModel } from "../../src/checkpoint/quantizeModel.ts";
 import { writeSafetensors } from "../../src/checkpoint/safetensors.ts";
+import { saveCheckpoint } from "../../src/checkpoint/trainingCheckpoint.ts";
+import { quantizeModel } from "../../src/convert/quantizeModel.ts";
 import { decodeArray, encodeArray } from "../../src/core/codecs.ts";
 import { type HostArray, hostArray } from "../../src/core/index.ts";
+import { initialState } from "../../src/train/state.ts";
 import { golden, goldenJson, goldenPath } from "../golden.ts";
+import { tinyModel } from "../train/tinyRun.ts";
+import { splitCheckpoint } from "./pieces.ts";
 
 const scratch = mkdtempSync(join(tmpdir(), "halfbyte-quantize-"));
 afterAll(() => rmSync(scratch, { recursive: true }));
@@ -266,9 +270,9 @@ describe("quantizeModel", () => {
   it("says where a run's and a checkpoint's weights are", async () => {
     const folder = fresh();
     mkdirSync(join(folder, "checkpoints", "step-1"), { recursive: true });
-    await expect(quantize(folder, "mxfp4")).rejects.toThrow(/it is a run: .*STEP\/params.safetensors$/);
+    await expect(openModelFiles(folder)).rejects.toThrow(/it is a run: .*STEP\/params.safetensors$/);
     writeFileSync(join(folder, "params.safetensors"), "");
-    await expect(quantize(folder, "mxfp4")).rejects.toThrow(`give its weights, ${join(folder, "params.safetensors")}`);
+    await expect(openModelFiles(folder)).rejects.toThrow(`give its weights, ${join(folder, "params.safetensors")}`);
   });
 
   it("refuses an index that names what is not there", async () => {
@@ -432,5 +436,56 @@ describe("decompressModel", () => {
     );
     expect(await refusal(["a.qweight", packed])).toMatch(/"a.qweight" belongs to a layout that is not read/);
     expect(await refusal(["a.weight", packed], ["a.pre_quant_scale", floats([1], 1)])).toMatch(/pre_quant_scale/);
+  });
+});
+
+describe("a run's weights", () => {
+  const settings = { vocab_size: 60, make_vocab_size_divisible_by: 64, emb_dim: 32, mlp_dim: 64 };
+  const sizes = { num_decoder_layers: 2, num_query_heads: 2, num_kv_heads: 1, head_dim: 16 };
+  const progress = { ...{ step: 5, skippedInARow: 0, skippedSteps: 0, overflowSteps: 0 }, data: {} };
+  const bytesOf = ({ data }: HostArray) => Buffer.from(data.buffer, data.byteOffset, data.byteLength);
+
+  it("of one process and of several become the same files, with the bits of the single file's, and a config.json", async () => {
+    const run = fresh();
+    const model = { ...tinyModel, mlpDim: 64, tieEmbeddings: false };
+    const { path } = await saveCheckpoint(join(run, "checkpoints"), initialState(model, 5), {
+      ...{ ...progress, provenance: { recipe: "bf16" } },
+    });
+    const own = { ...settings, ...sizes, logits_via_embedding: false, dataset_type: "synthetic" };
+    writeFileSync(join(run, "config.json"), JSON.stringify(own));
+    const pieces = fresh();
+    await splitCheckpoint(path, join(pieces, "checkpoints", basename(path)), 2);
+    writeFileSync(join(pieces, "config.json"), JSON.stringify(own));
+    const outputs: string[] = [];
+    for (const source of [run, pieces, path, join(pieces, "checkpoints", basename(path))]) {
+      const output = fresh();
+      const { notes } = await quantizeModel(source, output, { format: weightFormats.nvfp4a16 });
+      expect(notes).toEqual([]);
+      outputs.push(output);
+    }
+    const [first, ...others] = outputs.map((output) => readFileSync(join(output, "model.safetensors")));
+    for (const other of others) expect(other.equals(first!)).toBe(true);
+    expect(readdirSync(outputs[1]!).sort()).toEqual(["config.json", "model.safetensors"]);
+    expect(readJson(outputs[1]!, "config.json")).toMatchObject({
+      ...{ model_type: "llama", vocab_size: 60, hidden_size: 32 },
+      quantization_config: { format: "nvfp4-pack-quantized" },
+    });
+
+    const single = fresh();
+    await quantizeModel(join(path, "params.safetensors"), single, { format: weightFormats.nvfp4a16 });
+    const [wanted, found] = [await openModelFiles(single), await openModelFiles(outputs[1]!)];
+    expect([...found.specs.keys()].sort()).toEqual([...wanted.specs.keys()].sort());
+    for (const [name, { shape }] of found.specs) {
+      const bytes = bytesOf(await found.read(name));
+      // The single file's embedding and head have rows of padding.
+      expect(bytes.equals(bytesOf(await wanted.read(name)).subarray(0, bytes.length)), name).toBe(true);
+      if (name === "lm_head.weight") expect(shape).toEqual([60, 32]);
+    }
+    await Promise.all([wanted.close(), found.close()]);
+
+    rmSync(join(pieces, "checkpoints", basename(path), "params-00002-of-00002.safetensors"));
+    await expect(quantizeModel(pieces, fresh(), { format: weightFormats.nvfp4a16 })).rejects.toThrow(
+      /the run has no whole checkpoint; .* is not used: params-00002-of-00002\.safetensors is missing$/,
+    );
   });
 });

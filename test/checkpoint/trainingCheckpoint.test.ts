@@ -21,11 +21,11 @@ import {
   openSafetensors,
   type Progress,
   provenanceKey,
-  quantizeModel,
   saveCheckpoint,
   unfinishedFolders,
   weightFormats,
 } from "../../src/checkpoint/index.ts";
+import { quantizeModel } from "../../src/convert/index.ts";
 import { hostArray, treeLeaves } from "../../src/core/index.ts";
 import { initialState } from "../../src/train/state.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
