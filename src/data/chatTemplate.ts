@@ -6,8 +6,11 @@
 import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
 import { dateText } from "./dateText.ts";
+import type { Node } from "./jinjaNodes.ts";
 import { jinja } from "./lateLibraries.ts";
-import { asPython, providePython, stripEnd } from "./pythonJinja.ts";
+import { runTemplate } from "./pythonJinja.ts";
+import { stripEnd } from "./pythonText.ts";
+import { toValue } from "./pythonValues.ts";
 
 /** One turn: `{ role: "user", content: "…" }`. Templates may read other keys too (`tool_calls`, `reasoning_content`, …). */
 export interface ChatMessage {
@@ -53,6 +56,11 @@ export interface TextSpan {
 // Unicode noncharacters: no text for interchange holds them. One that does is found out below.
 const marks = { start: "\ufdd0", end: "\ufdd1" };
 
+/** Characters; the longest in use have some ten thousand. */
+const longestTemplate = 1 << 20;
+/** The library takes a time by the square of its length. */
+const longRun = /\s{2000}/;
+
 /**
  * Compiles a template.
  * @param origin for messages. @throws UserError E_CHAT_TEMPLATE where the template is malformed
@@ -62,10 +70,13 @@ export function compileChatTemplate(
   specialTokens: ChatTemplate["specialTokens"] = {},
   origin = "the chat template",
 ): ChatTemplate {
-  const { text, marksAssistant } = generationAsVariables(source);
-  const program = attempt(`${origin}: the chat template can't be read`, () =>
-    asPython(jinja().parse(jinja().tokenize(text, { lstrip_blocks: true, trim_blocks: true }))),
-  );
+  const { program, marksAssistant } = attempt(`${origin}: the chat template can't be read`, () => {
+    if (source.length > longestTemplate) throw new Error(`it has more than ${longestTemplate} characters`);
+    if (longRun.test(source)) throw new Error("it has a run of 2000 spaces or line ends");
+    const { text, marksAssistant } = generationAsVariables(source);
+    const tokens = jinja().tokenize(text, { lstrip_blocks: true, trim_blocks: true });
+    return { program: jinja().parse(tokens) as unknown as Node, marksAssistant };
+  });
   return {
     source,
     origin,
@@ -76,15 +87,11 @@ export function compileChatTemplate(
       .digest("hex"),
     run: (variables, marked) =>
       attempt(`${origin}: the chat template can't be applied`, () => {
-        const environment = new (jinja().Environment)();
-        providePython(environment);
-        for (const [name, value] of Object.entries(constants)) environment.set(name, value);
         const { start, end } = marked ? marks : { start: "", end: "" };
-        for (const [name, value] of Object.entries({ ...variables, generation_start: start, generation_end: end })) {
-          if (name in constants) throw new Error(`the variable ${name} is Jinja's own`);
-          environment.set(name, value);
-        }
-        return String(new (jinja().Interpreter)(environment).run(program).value);
+        const own = Object.keys(variables).find((name) => name in constants);
+        if (own !== undefined) throw new Error(`the variable ${own} is Jinja's own`);
+        const all = { ...constants, ...variables, generation_start: start, generation_end: end };
+        return runTemplate(program, new Map(Object.entries(all).map(([name, value]) => [name, toValue(value)])));
       }),
   };
 }
@@ -179,11 +186,6 @@ const constants = {
   raise_exception: (message: unknown) => {
     throw new TemplateRefusal(String(message));
   },
-  range: (start: number, stop?: number, step = 1) => {
-    const [from, to] = stop === undefined ? [0, start] : [start, stop];
-    if (step === 0) throw new Error("range() with a step of 0");
-    return Array.from({ length: Math.max(0, Math.ceil((to - from) / step)) }, (_, i) => from + i * step);
-  },
 };
 
 class TemplateRefusal extends Error {}
@@ -195,7 +197,12 @@ function attempt<T>(what: string, run: () => T): T {
     return run();
   } catch (error) {
     if (error instanceof UserError) throw error;
-    const reason = error instanceof Error ? error.message : String(error);
+    const reason =
+      error instanceof RangeError && /call stack/.test(error.message)
+        ? "it is nested too deep"
+        : error instanceof Error
+          ? error.message
+          : String(error);
     throw fault(error instanceof TemplateRefusal ? `${what}; it says: ${reason}` : `${what} (${reason})`);
   }
 }
@@ -207,11 +214,13 @@ function attempt<T>(what: string, run: () => T): T {
 function generationAsVariables(source: string): { readonly text: string; readonly marksAssistant: boolean } {
   let marksAssistant = false;
   const tag = /(^[ \t]*)?\{%([+-]?)\s*(end)?generation\s*([+-]?)%\}(\n?)/gm;
-  const text = source.replace(tag, (_, indent = "", left: string, end: string | undefined, right: string, newline) => {
-    marksAssistant = true;
-    const [open, close] = [left === "-" ? "{{-" : "{{", right === "-" ? "-}}" : "}}"];
-    const name = end === undefined ? "generation_start" : "generation_end";
-    return `${left === "+" ? indent : ""}${open} ${name} ${close}${right === "+" ? newline : ""}`;
-  });
+  const text = source
+    .replace(/\r\n?/g, "\n")
+    .replace(tag, (_, indent = "", left: string, end: string | undefined, right: string, newline) => {
+      marksAssistant = true;
+      const [open, close] = [left === "-" ? "{{-" : "{{", right === "-" ? "-}}" : "}}"];
+      const name = end === undefined ? "generation_start" : "generation_end";
+      return `${left === "+" ? indent : ""}${open} ${name} ${close}${right === "+" ? newline : ""}`;
+    });
   return { text, marksAssistant };
 }

@@ -1,202 +1,268 @@
 /**
- * Where the JavaScript library of Jinja silently writes something else than Python's: `strip`, `lstrip` and `rstrip` ignore what they
- * are to take away and know other white space, `capitalize` leaves the rest as it is, None, True and lists are printed and joined as
- * JavaScript's, and a text `+` anything is a text. The parsed template is rewritten to call our own functions there. What the library lacks it refuses by itself.
+ * Runs a parsed chat template as Python's Jinja does: in the sandbox of `transformers`, where values can't be changed. The library of
+ * Jinja parses; its own interpreter compares, prints and scopes as JavaScript does. A template's work is counted, and one that would
+ * not end, or fill memory, ends in an error.
  */
-import type { Environment, Interpreter, parse } from "@huggingface/jinja";
-import { jinja } from "./lateLibraries.ts";
+import type { Call, CallStatement, For, Macro, Member, Node, SetStatement } from "./jinjaNodes.ts";
+import { runFilter } from "./pythonFilters.ts";
+import { itemsOf } from "./pythonItems.ts";
+import { signed } from "./pythonNumbers.ts";
+import { attribute, binary, item, sliced } from "./pythonOperators.ts";
+import { described, printed } from "./pythonPrint.ts";
+import {
+  captured,
+  functions,
+  type Leap,
+  lookUp,
+  loopFacts,
+  mentions,
+  type Run,
+  refuse,
+  type Scope,
+  usesLoop,
+  within,
+  write,
+} from "./pythonScope.ts";
+import { runTest } from "./pythonTests.ts";
+import {
+  type Arguments,
+  type Callable,
+  Float,
+  integer,
+  isDict,
+  isTrue,
+  type Key,
+  Namespace,
+  Tuple,
+  Undefined,
+  type Value,
+} from "./pythonValues.ts";
 
-type Program = ReturnType<typeof parse>;
+/** Of work (pythonValues.ts): some seconds. A conversation of a megabyte takes a hundredth. */
+const mostUnits = 1e7;
 
-/** A node of the parsed template, or a value of a running one: what we use of the library's classes. */
-interface Node {
-  readonly type: string;
-  readonly [key: string]: unknown;
-}
-interface Value {
-  readonly type: string;
-  readonly value: unknown;
-  toString(): string;
-}
-
-/** Under names that no template can spell. */
-const printName = "print it";
-const addName = "add them";
-const joinName = "join them";
-const methods: Readonly<Record<string, (text: string, ...args: readonly string[]) => string>> = {
-  strip: (text, taken) => stripEnd(stripStart(text, taken), taken),
-  lstrip: (text, taken) => stripStart(text, taken),
-  rstrip: (text, taken) => stripEnd(text, taken),
-  capitalize: (text) => {
-    const [first = "", ...rest] = text;
-    return first.toUpperCase() + rest.join("").toLowerCase();
-  },
-};
-const methodName = (method: string) => `method ${method}`;
-
-/** The template with calls of our functions, which `providePython` puts in its reach. */
-export function asPython(program: Program): Program {
-  return rewrite(program as unknown as Node) as unknown as Program;
-}
-
-export function providePython(environment: Environment): void {
-  const provideAny = (name: string, run: (args: readonly Value[]) => unknown) => {
-    const made = environment.set(name, () => null) as unknown as { value: (args: readonly Value[]) => unknown };
-    made.value = run;
+/** The text that a template writes. @throws Error in words for what it can't do, in bounded time and memory */
+export function runTemplate(program: Node, variables: ReadonlyMap<string, Value>): string {
+  let units = 0;
+  const run: Run = {
+    text: "",
+    spend(more) {
+      units += more;
+      if (units > mostUnits) throw new Error("it does not end: no conversation takes so much work");
+    },
   };
-  const provide = (name: string, run: (args: readonly Value[]) => string) =>
-    provideAny(name, (args) => new (jinja().Environment)().set("text", run(args)));
-  provideAny(addName, ([left, right]) => sum(left!, right!));
-  provide(printName, ([value]) => printed(value!));
-  provide(joinName, ([list, between]) => {
-    const items = list!.type === "StringValue" ? [...printed(list!)] : list!.value;
-    if (!Array.isArray(items) || (between !== undefined && between.type !== "StringValue")) {
-      throw new Error(`join of ${described(list!)}${between === undefined ? "" : ` with ${described(between)}`}`);
+  const globals: Scope = { values: new Map<string, Value>([...Object.entries(functions), ...variables]) };
+  execute(program, globals, run);
+  return run.text;
+}
+
+function executeAll(nodes: readonly Node[], scope: Scope, run: Run): Leap {
+  for (const node of nodes) {
+    const leap = execute(node, scope, run);
+    if (leap !== undefined) return leap;
+  }
+  return undefined;
+}
+
+function execute(node: Node, scope: Scope, run: Run): Leap {
+  run.spend(1);
+  switch (node.type) {
+    case "Program":
+      return executeAll(node.body, scope, run);
+    case "If":
+      return executeAll(isTrue(evaluate(node.test, scope, run)) ? node.body : node.alternate, scope, run);
+    case "For":
+      return loop(node, scope, run);
+    case "Break":
+      return "break";
+    case "Continue":
+      return "continue";
+    case "Comment":
+      return undefined;
+    case "Set":
+      set(node, scope, run);
+      return undefined;
+    case "Macro":
+      scope.values.set(node.name.value, macro(node.name.value, node, scope, run));
+      return undefined;
+    case "CallStatement":
+      write(run, printed(callWith(node, scope, run), run.spend));
+      return undefined;
+    case "FilterStatement": {
+      const text = captured(run, () => executeAll(node.body, within(scope), run));
+      write(run, printed(filtered(node.filter, text, scope, run), run.spend));
+      return undefined;
     }
-    const texts = items.map((item: string | Value) => (typeof item === "string" ? item : printed(item)));
-    return texts.join(between === undefined ? "" : printed(between));
-  });
-  for (const [method, run] of Object.entries(methods)) {
-    provide(methodName(method), (args) => {
-      const wrong = args.find(({ value }) => typeof value !== "string");
-      if (wrong !== undefined) throw new Error(`${method} of or with ${printed(wrong)}, which is no text`);
-      return run(...(args.map(({ value }) => value) as [string, ...string[]]));
-    });
-  }
-}
-
-const statements = new Set([
-  ...["Program", "If", "For", "Break", "Continue", "Set", "Macro", "Comment", "CallStatement", "FilterStatement"],
-  "StringLiteral", // text between tags, too
-]);
-/** Lists of statements; an expression among them is printed. */
-const blocks = new Set(["body", "alternate", "defaultBlock"]);
-
-const isNode = (value: unknown): value is Node =>
-  typeof value === "object" && value !== null && typeof (value as { type?: unknown }).type === "string";
-
-const call = (name: string, ...args: readonly unknown[]): Node => ({
-  type: "CallExpression",
-  callee: { type: "Identifier", value: name },
-  args,
-});
-const print = (node: unknown): unknown => (isNode(node) && !statements.has(node.type) ? call(printName, node) : node);
-
-function rewrite(node: Node): Node {
-  const parts = Object.entries(node).map(([key, value]): [string, unknown] => [key, rewriteValue(key, value)]);
-  return rewriteNode({ ...Object.fromEntries(parts), type: node.type });
-}
-
-function rewriteValue(key: string, value: unknown): unknown {
-  if (Array.isArray(value)) {
-    const items = value.map((item) => rewriteValue("", item));
-    return blocks.has(key) ? items.map(print) : items;
-  }
-  if (value instanceof Map) return new Map([...value].map(([k, v]) => [rewriteValue("", k), rewriteValue("", v)]));
-  return isNode(value) ? rewrite(value) : value;
-}
-
-function rewriteNode(node: Node): Node {
-  const { callee, operator, filter } = node as { callee?: Node; operator?: { value: string }; filter?: Node };
-  if (node.type === "BinaryExpression" && operator?.value === "~") {
-    return { ...node, left: print(node.left), right: print(node.right) };
-  }
-  if (node.type === "BinaryExpression" && operator?.value === "+") return call(addName, node.left, node.right);
-  if (node.type === "FilterExpression" && filter?.type === "CallExpression") {
-    const named = filter.callee as Node;
-    if (named.value === "join") return call(joinName, node.operand, ...(filter.args as readonly unknown[]));
-  }
-  if (node.type === "FilterExpression" && filter?.type === "Identifier") {
-    if (filter.value === "join") return call(joinName, node.operand);
-    if (filter.value === "trim") return call(methodName("strip"), print(node.operand));
-    if (filter.value === "capitalize") return call(methodName("capitalize"), print(node.operand));
-    if (filter.value === "string") return call(printName, node.operand);
-  }
-  if (node.type === "CallExpression" && callee?.type === "MemberExpression" && callee.computed === false) {
-    const method = (callee.property as Node).value as string;
-    if (Object.hasOwn(methods, method))
-      return call(methodName(method), callee.object, ...(node.args as readonly unknown[]));
-  }
-  return node;
-}
-
-/** `left + right`: what is no text is not added to one, as when a message's content is a list of parts. */
-function sum(left: Value, right: Value): unknown {
-  const texts = [left, right].filter(({ type }) => type === "StringValue").length;
-  if (texts === 1) throw new Error(`${described(left)} + ${described(right)}`);
-  const values = new (jinja().Environment)();
-  values.setVariable("left", left as unknown as Parameters<Environment["setVariable"]>[1]);
-  values.setVariable("right", right as unknown as Parameters<Environment["setVariable"]>[1]);
-  const operand = (value: string) => ({ type: "Identifier", value });
-  const node = { type: "BinaryExpression", operator: { value: "+" }, left: operand("left"), right: operand("right") };
-  return new (jinja().Interpreter)(values).evaluate(node as unknown as Parameters<Interpreter["evaluate"]>[0], values);
-}
-
-/** For messages: the start of a value. */
-function described(value: Value): string {
-  const text = value.type === "UndefinedValue" ? "a value that is missing" : literal(value);
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
-}
-
-/** `{{ value }}`. */
-function printed(value: Value): string {
-  return value.type === "StringValue" ? (value.value as string) : value.type === "UndefinedValue" ? "" : literal(value);
-}
-
-/** Python's repr. */
-function literal(value: Value): string {
-  const list = () => (value.value as readonly Value[]).map(literal);
-  switch (value.type) {
-    case "NullValue":
-      return "None";
-    case "BooleanValue":
-      return value.value ? "True" : "False";
-    case "StringValue":
-      return quoted(value.value as string);
-    case "ArrayValue":
-      return `[${list().join(", ")}]`;
-    case "TupleValue":
-      return list().length === 1 ? `(${list()[0]},)` : `(${list().join(", ")})`;
-    case "ObjectValue":
-      return `{${[...(value.value as ReadonlyMap<string, Value>)].map(([key, item]) => `${quoted(key)}: ${literal(item)}`).join(", ")}}`;
     default:
-      return value.toString();
+      write(run, printed(evaluate(node, scope, run), run.spend));
+      return undefined;
   }
 }
 
-const escapes: Readonly<Record<string, string>> = { "\n": "\\n", "\r": "\\r", "\t": "\\t", "\\": "\\\\" };
-
-function quoted(text: string): string {
-  const quote = text.includes("'") && !text.includes('"') ? '"' : "'";
-  const inside = text.replace(/[\\\p{Cc}\xa0\xad]/gu, (character) => {
-    return escapes[character] ?? `\\x${character.charCodeAt(0).toString(16).padStart(2, "0")}`;
+function loop({ loopvar, iterable, body, defaultBlock }: For, scope: Scope, run: Run): Leap {
+  const [source, test] = iterable.type === "SelectExpression" ? [iterable.lhs, iterable.test] : [iterable];
+  const all = itemsOf(evaluate(source, scope, run), run.spend);
+  const items = all.filter((one) => {
+    if (test === undefined) return true;
+    const inner = within(scope);
+    assign(loopvar, one, inner, run);
+    return isTrue(evaluate(test, inner, run));
   });
-  return quote + (quote === "'" ? inside.replaceAll("'", "\\'") : inside) + quote;
+  const factsOf = usesLoop(body) ? loopFacts(items, lookUp(scope, "loop"), run) : undefined;
+  // Jinja counts rounds that reach their end.
+  let isElse = true;
+  for (const [i, one] of items.entries()) {
+    run.spend(4);
+    const inner = within(scope);
+    if (factsOf !== undefined) inner.values.set("loop", factsOf(i));
+    assign(loopvar, one, inner, run);
+    const leap = executeAll(body, inner, run);
+    if (leap === "break") break;
+    if (leap === undefined) isElse = false;
+  }
+  return isElse ? executeAll(defaultBlock, within(scope), run) : undefined;
 }
 
-/** What Python's strip() takes for white space. */
-const white =
-  "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000";
-
-function stripStart(text: string, taken = white): string {
-  const characters = new Set(taken);
-  let length = 0;
-  for (const character of text) {
-    if (!characters.has(character)) break;
-    length += character.length;
-  }
-  return text.slice(length);
+function set({ assignee, value, body }: SetStatement, scope: Scope, run: Run): void {
+  const given =
+    value === null ? captured(run, () => executeAll(body, within(scope), run)) : evaluate(value, scope, run);
+  assign(assignee, given, scope, run);
 }
 
-export function stripEnd(text: string, taken = white): string {
-  const characters = new Set(taken);
-  let end = text.length;
-  while (end > 0) {
-    const low = text.charCodeAt(end - 1);
-    const pair = end > 1 && low >= 0xdc00 && low < 0xe000 && /[\ud800-\udbff]/.test(text[end - 2]!);
-    const character = text.slice(end - (pair ? 2 : 1), end);
-    if (!characters.has(character)) break;
-    end -= character.length;
+function assign(target: Node, value: Value, scope: Scope, run: Run): void {
+  if (target.type === "Identifier") scope.values.set(target.value, value);
+  else if (target.type === "TupleLiteral") {
+    const items = itemsOf(value, run.spend);
+    const wanted = target.value.length;
+    if (items.length !== wanted) refuse(`${described(value)} has ${items.length} items where ${wanted} are named`);
+    for (const [i, one] of target.value.entries()) assign(one, items[i]!, scope, run);
+  } else if (target.type === "MemberExpression" && target.property.type === "Identifier" && !target.computed) {
+    const object = evaluate(target.object, scope, run);
+    if (!(object instanceof Namespace)) refuse(`set of ${target.property.value} in what is no namespace`);
+    object.fields.set(target.property.value, value);
+  } else refuse("set of what is no name");
+}
+
+/** Names and defaults are bound when it is called, what else it names where it was written. */
+function macro(name: string, { args, body }: Pick<Macro, "args" | "body">, scope: Scope, run: Run): Callable {
+  return (given) => {
+    const inner = within(scope);
+    const named = new Map(given.named);
+    for (const [i, parameter] of args.entries()) {
+      const key = parameter.type === "Identifier" ? parameter.value : parameter.key.value;
+      const otherwise = () =>
+        parameter.type === "Identifier" ? new Undefined(`"${key}"`) : evaluate(parameter.value, inner, run);
+      const value = i < given.args.length ? given.args[i]! : named.has(key) ? named.get(key)! : otherwise();
+      named.delete(key);
+      inner.values.set(key, value);
+    }
+    inner.values.set("varargs", Tuple.from(given.args.slice(args.length)));
+    if (named.has("caller")) inner.values.set("caller", named.get("caller")!);
+    named.delete("caller");
+    inner.values.set("kwargs", new Map<Key, Value>(named));
+    if (given.args.length > args.length && !mentions(body, "varargs")) {
+      refuse(`${name}() takes ${args.length} arguments, not ${given.args.length}`);
+    }
+    if (named.size > 0 && !mentions(body, "kwargs")) refuse(`${name}() takes no argument ${[...named.keys()][0]}`);
+    return captured(run, () => executeAll(body, inner, run));
+  };
+}
+
+function callWith({ call, callerArgs, body }: CallStatement, scope: Scope, run: Run): Value {
+  const given = argumentsOf(call.args, scope, run);
+  const caller = macro("caller", { args: callerArgs ?? [], body }, scope, run);
+  return called(call.callee, { ...given, named: new Map([...given.named, ["caller", caller]]) }, scope, run);
+}
+
+function called(callee: Node, given: Arguments, scope: Scope, run: Run): Value {
+  const callable = evaluate(callee, scope, run);
+  if (typeof callable !== "function") refuse(`a call of ${described(callable)}, which is no function`);
+  return callable(given);
+}
+
+function argumentsOf(nodes: readonly Node[], scope: Scope, run: Run): Arguments {
+  const args: Value[] = [];
+  const named = new Map<string, Value>();
+  for (const node of nodes) {
+    if (node.type === "KeywordArgumentExpression") named.set(node.key.value, evaluate(node.value, scope, run));
+    else if (node.type === "SpreadExpression") {
+      for (const one of itemsOf(evaluate(node.argument, scope, run), run.spend)) args.push(one);
+    } else if (node.type === "KeywordSpreadExpression") {
+      const dict = evaluate(node.argument, scope, run);
+      if (!isDict(dict)) refuse(`** of ${described(dict)}`);
+      run.spend(dict.size);
+      for (const [key, value] of dict) named.set(String(key), value);
+    } else args.push(evaluate(node, scope, run));
   }
-  return text.slice(0, end);
+  return { args, named };
+}
+
+function filtered(filter: Node, value: Value, scope: Scope, run: Run): Value {
+  if (filter.type === "Identifier") return runFilter(filter.value, value, { args: [], named: new Map() }, run.spend);
+  const { callee, args } = filter as Call;
+  if (callee.type !== "Identifier") refuse("a filter that is no name");
+  return runFilter(callee.value, value, argumentsOf(args, scope, run), run.spend);
+}
+
+function evaluate(node: Node, scope: Scope, run: Run): Value {
+  run.spend(1);
+  const { spend } = run;
+  const of = (inner: Node) => evaluate(inner, scope, run);
+  switch (node.type) {
+    case "StringLiteral":
+      return node.value;
+    case "IntegerLiteral":
+      return integer(node.value);
+    case "FloatLiteral":
+      return new Float(node.value);
+    case "ArrayLiteral":
+      return node.value.map(of);
+    case "TupleLiteral":
+      return Tuple.from(node.value.map(of));
+    case "ObjectLiteral":
+      return new Map([...node.value].map(([key, value]) => [keyOf(of(key)), of(value)]));
+    case "Identifier":
+      return lookUp(scope, node.value);
+    case "MemberExpression":
+      return member(node, scope, run);
+    case "CallExpression":
+      return called(node.callee, argumentsOf(node.args, scope, run), scope, run);
+    case "FilterExpression":
+      return filtered(node.filter, of(node.operand), scope, run);
+    case "TestExpression":
+      return runTest(node.test.value, of(node.operand), { args: [], named: new Map() }, spend) !== node.negate;
+    case "UnaryExpression":
+      return node.operator.value === "not"
+        ? !isTrue(of(node.argument))
+        : signed(node.operator.value, of(node.argument));
+    case "Ternary":
+      return of(isTrue(of(node.condition)) ? node.trueExpr : node.falseExpr);
+    case "SelectExpression":
+      return isTrue(of(node.test)) ? of(node.lhs) : new Undefined("a value whose condition does not hold");
+    case "BinaryExpression": {
+      const operator = node.operator.value;
+      const left = of(node.left);
+      if (operator === "and") return isTrue(left) ? of(node.right) : left;
+      if (operator === "or") return isTrue(left) ? left : of(node.right);
+      return binary(operator, left, of(node.right), spend);
+    }
+    default:
+      return refuse(`a ${node.type} where a value must be`);
+  }
+}
+
+function keyOf(value: Value): Key {
+  if (typeof value === "string" || value === null) return value;
+  if (typeof value === "number" || typeof value === "boolean") return Number(value);
+  return refuse(`${described(value)} is no key`);
+}
+
+function member({ object, property, computed }: Member, scope: Scope, run: Run): Value {
+  const of = (node: Node | undefined) => (node === undefined ? undefined : evaluate(node, scope, run));
+  const value = evaluate(object, scope, run);
+  if (property.type === "SliceExpression") {
+    return sliced(value, [of(property.start), of(property.stop), of(property.step)], run.spend);
+  }
+  if (property.type === "Identifier" && !computed) return attribute(value, property.value, run.spend);
+  return item(value, evaluate(property, scope, run), run.spend);
 }

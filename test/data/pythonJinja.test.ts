@@ -1,0 +1,112 @@
+/** What templates write, against Python's Jinja (3.1.6, in the environment of `transformers`), and templates made to harm. */
+import { readFileSync } from "node:fs";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { compileChatTemplate } from "../../src/data/index.ts";
+
+/** The variables; then templates with their text, null where Python refuses, none where it is only we that do. */
+const [variables, ...cases] = readFileSync(fileURLToPath(new URL("./jinjaCases.jsonl", import.meta.url)), "utf8")
+  .trimEnd()
+  .split("\n")
+  .map((line) => JSON.parse(line)) as [Record<string, unknown>, ...(readonly [string, (string | null)?])[]];
+
+const write = (template: string, more = {}) =>
+  compileChatTemplate(template).run({ ...variables, strftime_now: () => "2026", ...more }, false);
+
+describe("templates write what Python's do", () => {
+  it("in each of the cases", () => {
+    expect(cases.length).toBeGreaterThan(1500);
+    const wrong = cases.flatMap(([template, wanted]) => {
+      let got: unknown = null;
+      try {
+        got = write(template);
+      } catch (error) {
+        expect(error).toMatchObject({ code: "E_CHAT_TEMPLATE" });
+      }
+      return got === (wanted ?? null) ? [] : [{ template, wanted, got }];
+    });
+    expect(wrong).toEqual([]);
+  });
+
+  it.each([
+    ["{{ [] == '' }} {{ '1' == 1 }} {{ none == 0 }} {{ nothing == none }}", "False False False False"],
+    ["{{ [1, {'a': []}] == [true, {'a': []}] }} {{ [1] in [[1]] }} {{ none in [none] }}", "True True True"],
+    ["{{ messages[0] == messages[0] }} {{ messages[1] in messages[1:] }}", "True True"],
+    [
+      "{% for i in l %}{% set x = i %}a{% if i == 2 %}{% continue %}{% endif %}{% endfor %}{{ x is defined }}",
+      "aaaFalse",
+    ],
+    ["{% macro f(a, b='d') %}{{ a }}{{ b }}{% endmacro %}{{ f(1, none) }}", "1None"],
+  ])("%s", (template, text) => {
+    expect(write(template)).toBe(text);
+  });
+});
+
+describe("a template that", () => {
+  const doubled = (start: string, change: string) =>
+    `{% set n = namespace(x=${start}) %}{% for i in range(99) %}{% set n.x = ${change} %}{% endfor %}`;
+  const big = doubled("'ab'", "n.x ~ n.x if n.x | length < 9000000 else n.x");
+  const deep = (open: string, middle: string, close: string) => open.repeat(100_000) + middle + close.repeat(100_000);
+
+  it.each([
+    [
+      "loops in loops",
+      "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+      "does not end",
+    ],
+    ["has a long range()", "{{ range(10 ** 9) | length }}", "range() of 1000000000 numbers; it may have 100000"],
+    ["calls itself", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "nested too deep"],
+    [
+      "calls itself twice",
+      "{% macro f(n) %}{% if n %}{{ f(n - 1) }}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(99) }}",
+      "does not end",
+    ],
+    ["doubles a text", `${doubled("'x'", "n.x + n.x")}`, "a text of more than"],
+    ["repeats a text", "{{ 'x' * 10 ** 12 }}", "a text of more than"],
+    ["repeats a list", "{{ [1] * 10 ** 12 }}", "does not end"],
+    ["doubles a list", `${doubled("[1]", "n.x + n.x")}`, "does not end"],
+    ["prints a list that holds itself twice, often", `${doubled("[1]", "[n.x, n.x]")}{{ n.x }}`, "does not end"],
+    ["writes one as JSON", `${doubled("[1]", "[n.x, n.x]")}{{ n.x | tojson }}`, "does not end"],
+    [
+      "compares two",
+      `${doubled("[1]", "[n.x, n.x]")}{% set y = n.x %}${doubled("[1]", "[n.x, n.x]")}{{ y == n.x }}`,
+      "does not end",
+    ],
+    ["replaces nothing by much", `${big}{{ n.x | replace('', n.x) }}`, "E_CHAT_TEMPLATE"],
+    ["replaces much by much", `${big}{{ n.x | replace('a', n.x) }}`, "E_CHAT_TEMPLATE"],
+    ["looks for a long text in a long text", `${big}{{ ('a' ~ n.x[:5000000]) in n.x }}`, "does not end"],
+    ["writes much", `${big}{% for i in range(99999) %}{{ n.x }}{% endfor %}`, "E_CHAT_TEMPLATE"],
+    ["joins much", `${big}{{ range(99999) | join(n.x) }}`, "does not end"],
+    ["indents by much", "{{ ('a\\n' * 90000) | indent(10000) }}", "E_CHAT_TEMPLATE"],
+    ["pads to much", "{{ 'x'.center(10 ** 12) }}", "a text of 1000000000000 characters"],
+    ["rounds to many places", "{{ 1.5 | round(10 ** 9) }}{{ nothing.x }}", "undefined"],
+    ["is nested deep", `{{ ${deep("(", "1", ")")} }}`, "nested too deep"],
+    ["negates without end", `{{ ${deep("not ", "1", "")} }}`, "nested too deep"],
+    ["adds without end", `{{ ${deep("1 + ", "1", "")} }}`, "nested too deep"],
+    ["is nested deep in blocks", deep("{% if 1 %}", "x", "{% endif %}"), "nested too deep|more than"],
+    ["has a long run of spaces", `{{ 1 }}${" ".repeat(2000)}x`, "a run of 2000 spaces"],
+    ["is long", "x".repeat(2e6), "it has more than 1048576 characters"],
+  ])("%s is refused in time", (_, template, reason) => {
+    const before = process.cpuUsage();
+    let message = "";
+    try {
+      write(template);
+    } catch (error) {
+      message = `${(error as { code?: string }).code} ${(error as Error).message}`;
+    }
+    expect(message).toMatch(/^E_CHAT_TEMPLATE .*the chat template/);
+    expect(message).toMatch(new RegExp(reason.replace(/[()]/g, "\\$&")));
+    const { user, system } = process.cpuUsage(before);
+    expect((user + system) / 1e6).toBeLessThan(10);
+  });
+
+  it("writes a long conversation is none of them", () => {
+    const messages = Array.from({ length: 2000 }, (_, i) => ({
+      role: i % 2 ? "assistant" : "user",
+      content: "word ".repeat(1000),
+    }));
+    const template =
+      "{% set n = namespace(t='') %}{% for m in messages %}{% if m.role == 'user' and '<x>' not in m.content %}{% set n.t = n.t + '<' + m.role + '>' + m.content | trim + '\\n' %}{% endif %}{{ '<' + m.role + '>' + m.content.split('<x>')[-1].strip() + '\\n' }}{% endfor %}";
+    expect(write(template, { messages }).length).toBeGreaterThan(9.9e6);
+  });
+});
