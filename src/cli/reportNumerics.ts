@@ -1,9 +1,9 @@
 /** `halfbyte report numerics`: what quantization did to a run's tensors, from its events. */
-import { existsSync, writeFileSync } from "node:fs";
-import { basename, dirname, join } from "node:path";
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import { reasonOf, runFolder } from "../checkpoint/index.ts";
+import { reasonOf } from "../checkpoint/index.ts";
 import {
   allTensors,
   latestByStep,
@@ -23,6 +23,7 @@ import {
 } from "../metrics/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
+import { eventsFile } from "./eventsFile.ts";
 
 /** Statistics by the names that the command line has for them. */
 const statisticNames: Readonly<Record<string, SiteStatistic>> = {
@@ -105,9 +106,7 @@ export function drawNumerics(events: string, folder: string, stream: NodeJS.Writ
 
 /** @throws UserError where there is no run, or none of its steps was measured */
 function recordsOf(path: string): NumericsRecord[] {
-  const { events } = runFolder(dirname(path), basename(path));
-  if (!existsSync(events)) throw new UserError("E_RUN", `${path} is no folder of a run: it has no events.jsonl`);
-  const records = latestByStep(readEvents(events).events, "numerics");
+  const records = latestByStep(readEvents(eventsFile(path)).events, "numerics");
   if (records.length > 0) return records;
   throw new UserError(
     "E_NUMERICS",

@@ -8,6 +8,7 @@ import {
   evalLine,
   eventLine,
   formatDuration,
+  meanSourceLosses,
   numericsLine,
   type RunEvent,
   type StepRecord,
@@ -48,22 +49,24 @@ export function runConsole({ json, steps, logPeriod }: ConsoleOptions): RunConso
       timer.add(event.seconds);
       unseen.push(event);
       if (!isShown(event.step)) return;
-      say(stepLine(withMeanSpeed(unseen), event.step < steps ? timer.left(steps - event.step) : undefined));
+      say(stepLine(withMeans(unseen), event.step < steps ? timer.left(steps - event.step) : undefined));
       unseen.length = 0;
     },
   };
 }
 
-/** The last of these steps, at their mean speed. */
-function withMeanSpeed(records: readonly StepRecord[]): StepRecord {
+/** The last of these steps, at their mean speed and with the mean loss of each source: not every step has tokens of all. */
+function withMeans(records: readonly StepRecord[]): StepRecord {
   const last = records.at(-1)!;
   const sum = (of: (record: StepRecord) => number) => records.reduce((total, record) => total + of(record), 0);
   const seconds = sum((record) => record.seconds);
+  const sources = meanSourceLosses(records);
   return {
     ...last,
     seconds: seconds / records.length,
     tokensPerSecond: sum((record) => record.tokensPerSecond * record.seconds) / seconds,
     tflopsPerSecond: sum((record) => record.tflopsPerSecond * record.seconds) / seconds,
+    ...(sources.length > 0 && { sources }),
   };
 }
 

@@ -1,11 +1,11 @@
 /** `halfbyte watch`: shows a run while it goes, from another terminal. */
-import { existsSync } from "node:fs";
 import { basename, dirname } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { runFolder, runOwner } from "../checkpoint/index.ts";
 import { type EventOf, followEvents } from "../metrics/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
+import { eventsFile } from "./eventsFile.ts";
 import { type RunConsole, runConsole } from "./runConsole.ts";
 import { runsText } from "./runsText.ts";
 
@@ -27,13 +27,11 @@ Example: halfbyte watch runs/books-nvfp4
     if (path === undefined)
       throw new UserError("E_ARGUMENT", `the run's folder is missing: ${runsText("halfbyte watch RUN")}`);
     const folder = runFolder(dirname(path), basename(path));
-    if (!existsSync(folder.events))
-      throw new UserError("E_RUN", `${path} is no folder of a run: it has no events.jsonl`);
 
     const json = flags.has("json");
     let view: RunConsole = runConsole({ json, steps: Number.POSITIVE_INFINITY, logPeriod: 1 });
     let end: EventOf<"end"> | undefined;
-    for await (const event of followEvents(folder.events, { isOver: () => runOwner(folder) === undefined })) {
+    for await (const event of followEvents(eventsFile(path), { isOver: () => runOwner(folder) === undefined })) {
       if (event.type === "start") view = viewOf(event, json);
       view.event(event);
       end = event.type === "end" ? event : undefined;

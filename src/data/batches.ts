@@ -23,6 +23,8 @@ export interface Batch {
   readonly segments?: HostArray;
   /** Targets that count. */
   readonly validTokens: number;
+  /** [B]: which of the sources each row is of, by their place in `TrainingBatches.sources`. Absent where there is one. */
+  readonly sources?: Uint16Array;
 }
 
 /** A validation batch also knows the bytes of text its targets stand for, the unit of bits per byte. */
@@ -35,6 +37,8 @@ export interface ValidationBatch extends Batch {
 export interface TrainingBatches {
   /** Sequences of all sources together. */
   readonly windows: number;
+  /** The sources' names; absent where there is one. */
+  readonly sources?: readonly string[];
   /** The batch of training step `step` (from 1). */
   batchAt(step: number): Batch;
   /** How well documents fill the windows; absent where they are cut to fit. */
@@ -118,16 +122,19 @@ export function mixedBatches(
     ...(reports.length > 0 && { packing: addReports(reports) }),
     epochAt: (step) => (step * all) / windows,
     ...(sources.length > 1 && {
+      sources: sources.map(({ name }) => name),
       epochsAt: (step: number) => order.epochsAt(step * all).map((epochs, i) => ({ source: sources[i]!.name, epochs })),
     }),
     batchAt(step) {
       invariant(Number.isInteger(step) && step >= 1, `training steps count from 1; got ${step}`);
       const batch = emptyBatch(shape, masked, segmented);
+      const sourceOf = new Uint16Array(rows.length);
       for (const [row, position] of rows.entries()) {
         const { source, index } = order.placeAt((step - 1) * all + position);
         sources[source]!.sequences.write(index, batch, row);
+        sourceOf[row] = source;
       }
-      return finishBatch(batch, shape);
+      return { ...finishBatch(batch, shape), ...(sources.length > 1 && { sources: sourceOf }) };
     },
   };
 }

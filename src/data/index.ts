@@ -49,7 +49,7 @@ export {
 export { readDocuments } from "./documentParts.ts";
 export type { Frame } from "./frame.ts";
 export { type TokenizerFiles, tokenizerOfGguf } from "./ggufTokenizer.ts";
-export { type SequenceOrder, sequenceOrder } from "./mixture.ts";
+export { isMixture, type SequenceOrder, sequenceOrder } from "./mixture.ts";
 export { type PackedTokens, packDocuments } from "./packing.ts";
 export { type PackingReport, packingText, paddingShare } from "./packingReport.ts";
 export { batchForm, type Packing } from "./packingSettings.ts";

@@ -40,6 +40,10 @@ export function parseMixture(text: string, setting = "dataset_path"): NamedPath[
   return sources;
 }
 
+/** Whether training reads several sources, by its settings. @throws UserError where they can't be understood */
+export const isMixture = (settings: { readonly datasetType: string; readonly datasetPath: string }): boolean =>
+  settings.datasetType !== "synthetic" && parseMixture(settings.datasetPath).length > 1;
+
 /** Which sequence of which source. */
 export interface Place {
   readonly source: number;

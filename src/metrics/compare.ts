@@ -16,6 +16,8 @@ export interface RunSummary {
   readonly stepsByPrecision?: Readonly<Record<string, number>>;
   /** Nats per token over the last training steps. */
   readonly trainingLoss?: number;
+  /** The same of each source of a mixture. */
+  readonly sourceTrainingLosses?: Readonly<Record<string, number>>;
   readonly tokensPerSecond?: number;
   /** Fraction of the measured peak. */
   readonly mfu?: number;
@@ -32,20 +34,33 @@ interface ComparisonRow {
 
 const showLoss = (loss: number) => loss.toFixed(4);
 
-/** The validation loss in each other precision that a run has one in. */
-const otherLosses = (runs: readonly RunSummary[]): ComparisonRow[] =>
-  [...new Set(runs.flatMap(({ otherValidationLosses = {} }) => Object.keys(otherValidationLosses)))].map((name) => ({
-    label: `validated in ${name}`,
-    value: ({ otherValidationLosses = {} }) => otherValidationLosses[name],
+/** A row for each name that a run has a loss by. */
+const lossRows = (
+  runs: readonly RunSummary[],
+  label: (name: string) => string,
+  lossesOf: (run: RunSummary) => Readonly<Record<string, number>> | undefined,
+): ComparisonRow[] =>
+  [...new Set(runs.flatMap((run) => Object.keys(lossesOf(run) ?? {})))].map((name) => ({
+    label: label(name),
+    value: (run) => lossesOf(run)?.[name],
     show: showLoss,
     gap: true,
   }));
 
 const rowsOf = (runs: readonly RunSummary[]): readonly ComparisonRow[] => [
   { label: "validation loss", value: (run) => run.validationLoss, show: showLoss, gap: true },
-  ...otherLosses(runs),
+  ...lossRows(
+    runs,
+    (name) => `validated in ${name}`,
+    (run) => run.otherValidationLosses,
+  ),
   { label: "bits per byte", value: (run) => run.bitsPerByte, show: (bits) => bits.toFixed(4), gap: true },
   { label: "training loss", value: (run) => run.trainingLoss, show: showLoss, gap: true },
+  ...lossRows(
+    runs,
+    (source) => `training loss of ${source}`,
+    (run) => run.sourceTrainingLosses,
+  ),
   { label: "tokens/s", value: (run) => run.tokensPerSecond, show: withThousands, gap: true },
   { label: "MFU", value: (run) => run.mfu, show: (mfu) => `${(mfu * 100).toFixed(1)} %` },
   { label: "time", value: (run) => run.seconds, show: formatDuration },

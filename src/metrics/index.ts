@@ -35,7 +35,15 @@ export {
   worstSites,
 } from "./numerics.ts";
 export { allTensors, type NumericsView, numericsHeatMap, numericsOverTime, numericsTable } from "./numericsReport.ts";
-export { type EvalRecord, evalLine, type StepRecord, stepLine, stepRecord } from "./stepLine.ts";
+export {
+  type EvalRecord,
+  evalLine,
+  meanSourceLosses,
+  type SourceLoss,
+  type StepRecord,
+  stepLine,
+  stepRecord,
+} from "./stepLine.ts";
 export { type SvgChartOptions, svgChart } from "./svgChart.ts";
 export { svgHeatMap } from "./svgHeatMap.ts";
 export { type TerminalChartOptions, terminalAbilities, terminalChart } from "./terminalChart.ts";

@@ -18,14 +18,21 @@ export interface StepRecord {
   readonly learningRate: number;
   /** What the loss was multiplied by on its way backward; absent where it is not. */
   readonly lossScale?: number;
+  /** Of each source of a mixture that the step has tokens of. */
+  readonly sources?: readonly SourceLoss[];
 }
 
+export interface SourceLoss {
+  readonly source: string;
+  /** Nats per token. */
+  readonly loss: number;
+  readonly validTokens: number;
+}
+
+type Speed = "tflopsPerSecond" | "tokensPerSecond";
+
 /** What is logged of a step that processed `validTokens` in `seconds`. */
-export function stepRecord(
-  measured: Pick<StepRecord, "step" | "seconds" | "validTokens" | "loss" | "gradNorm" | "learningRate" | "lossScale">,
-  flopsPerToken: number,
-  devices = 1,
-): StepRecord {
+export function stepRecord(measured: Omit<StepRecord, Speed>, flopsPerToken: number, devices = 1): StepRecord {
   const tokensPerSecond = measured.validTokens / measured.seconds / devices;
   return { ...measured, tokensPerSecond, tflopsPerSecond: (tokensPerSecond * flopsPerToken) / 1e12 };
 }
@@ -43,8 +50,19 @@ export function stepLine(record: StepRecord, secondsLeft?: number): string {
     `lr: ${record.learningRate.toExponential(3)}`,
   ];
   if (record.lossScale !== undefined) parts.push(`loss_scale: ${record.lossScale}`);
+  for (const { source, loss } of record.sources ?? []) parts.push(`loss of ${source}: ${loss.toFixed(3)}`);
   if (secondsLeft !== undefined && Number.isFinite(secondsLeft)) parts.push(`left: ${formatDuration(secondsLeft)}`);
   return parts.join(", ");
+}
+
+/** The loss of each source over several steps: of all its tokens there, so that each counts once. */
+export function meanSourceLosses(records: readonly Pick<StepRecord, "sources">[]): SourceLoss[] {
+  const sums = new Map<string, { nats: number; validTokens: number }>();
+  for (const { source, loss, validTokens } of records.flatMap(({ sources }) => sources ?? [])) {
+    const sum = sums.get(source) ?? { nats: 0, validTokens: 0 };
+    sums.set(source, { nats: sum.nats + loss * validTokens, validTokens: sum.validTokens + validTokens });
+  }
+  return [...sums].map(([source, { nats, validTokens }]) => ({ source, loss: nats / validTokens, validTokens }));
 }
 
 /** A validation in another precision than that of the record's loss. */
@@ -70,11 +88,8 @@ export interface EvalRecord {
   readonly epochs?: readonly { readonly source: string; readonly epochs: number }[];
 }
 
-export interface SourceEvalRecord {
-  readonly source: string;
-  readonly loss: number;
+export interface SourceEvalRecord extends SourceLoss {
   readonly bitsPerByte: number;
-  readonly validTokens: number;
 }
 
 export function evalLine(record: EvalRecord): string {

@@ -65,10 +65,9 @@ export function terminalChart(chart: Chart, options: TerminalChartOptions = {}):
   // Above the plot, or further left where wide labels leave too little room.
   const above = (text: string, length: number) =>
     " ".repeat(Math.max(0, Math.min(labelWidth + 2, width - length))) + text;
-  const legendLength = [...legend(chart, { ascii, colour }, (text) => text)].length;
   return [
     ...(chart.title === "" ? [] : [above(chart.title, [...chart.title].length)]),
-    above(legend(chart, { ascii, colour }, paint), legendLength),
+    ...legend(chart, { ascii, colour, width }, paint).map(({ text, length }) => above(text, length)),
     ...plot,
     `${indent}${line.corner}${line.floor.repeat(columns)}`,
     `${indent} ${xMarks(
@@ -129,17 +128,28 @@ function cellBits(covered: Uint8Array, row: number, column: number, dots: { x: n
   return bits;
 }
 
+/** The series' signs and names, in as many lines as they need. @param width characters of a line */
 function legend(
   chart: Chart,
-  { ascii, colour }: { ascii: boolean; colour: boolean },
+  { ascii, colour, width }: { ascii: boolean; colour: boolean; width: number },
   paint: (text: string, index: number) => string,
-): string {
+): { readonly text: string; readonly length: number }[] {
   const entries = chart.series.map(({ name }, index) => {
     const sign = ascii ? asciiSigns[index % asciiSigns.length]! : colour || index === 0 ? "⠤⠤" : "⠄⠄";
-    return `${paint(sign, index)} ${name}`;
+    return { text: `${paint(sign, index)} ${name}`, length: [...`${sign} ${name}`].length };
   });
-  if (ascii && chart.series.length > 1) entries.push(`${asciiShared} several`);
-  return `${chart.yLabel}:  ${entries.join("   ")}`;
+  const several = `${asciiShared} several`;
+  if (ascii && chart.series.length > 1) entries.push({ text: several, length: several.length });
+  const begin = `${chart.yLabel}:  `;
+  const [first, ...others] = entries;
+  const lines = [{ text: begin + (first?.text ?? ""), length: [...begin].length + (first?.length ?? 0) }];
+  for (const { text, length } of others) {
+    const last = lines.at(-1)!;
+    const together = last.length + 3 + length;
+    if (together > width) lines.push({ text, length });
+    else lines[lines.length - 1] = { text: `${last.text}   ${text}`, length: together };
+  }
+  return lines;
 }
 
 /** Labels under an axis, centred at their places; one that would touch its neighbour is left out. */

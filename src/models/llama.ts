@@ -299,12 +299,14 @@ export interface LlamaBatch {
   readonly segments?: Tensor;
 }
 
-/** The loss and what it is made of, float32 scalars. */
+/** The loss and what it is made of, float32; scalars where nothing else is said. */
 export interface LlamaLoss {
   /** Σ weight · (nll + z-loss) / Σ weight in nats; 0 where nothing counts. */
   readonly loss: Tensor;
   readonly lossSum: Tensor;
   readonly totalWeight: Tensor;
+  /** [B]: what each sequence adds to `lossSum`. */
+  readonly sequenceLosses: Tensor;
 }
 
 /** Masked next-token loss: the sum over tokens that count, divided by their number. */
@@ -321,7 +323,8 @@ export function llamaLoss(
   const head = params.head ?? params.embed;
   return namedScope("head", () => {
     const rows = { targets: targets.reshape([-1]), weights: weights.reshape([-1]) };
-    const sums = crossEntropy({ hidden, head, ...rows, zLoss, vocabSize: config.vocabSize });
-    return { loss: sums.lossSum.div(sums.totalWeight.max(1)), ...sums };
+    const { losses, ...sums } = crossEntropy({ hidden, head, ...rows, zLoss, vocabSize: config.vocabSize });
+    const sequenceLosses = losses.reshape(tokens.shape).sum(1);
+    return { loss: sums.lossSum.div(sums.totalWeight.max(1)), ...sums, sequenceLosses };
   });
 }

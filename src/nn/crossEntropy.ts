@@ -46,6 +46,8 @@ export interface CrossEntropy {
   readonly lossSum: Tensor;
   /** Σ weight, float32. */
   readonly totalWeight: Tensor;
+  /** [M] float32: what each token adds to `lossSum`. No program has it where nobody reads it. */
+  readonly losses: Tensor;
 }
 
 /** Float32 logits of one chunk are kept at or below this size. */
@@ -55,35 +57,37 @@ const maxChunkBytes = 64 << 20;
 export function crossEntropy(inputs: CrossEntropyInputs): CrossEntropy {
   checkInputs(inputs);
   const { hidden, head, targets, weights, zLoss = 0, vocabSize = head.shape[0]! } = inputs;
-  const lossSum = customVjp({
-    fwd: (hidden: Tensor, head: Tensor, targets: Tensor, weights: Tensor) => {
-      const compute = head.astype(hidden.dtype);
-      const rows = chunkRanges(hidden.shape[0]!, head.shape[0]!).map(({ start, size }) => ({
-        hidden: hidden.narrow(0, start, size),
-        head: compute,
-        targets: targets.narrow(0, start, size),
-        weights: weights.narrow(0, start, size),
-      }));
-      const plus = (sum: Tensor | undefined, part: Tensor) => (sum === undefined ? part : sum.add(part));
-      const chunks = inSequence(rows, (input, before: Chunk | undefined) => {
-        const { lossSum, dHidden, dHead } = chunk({ ...input, zLoss, vocabSize });
-        return { lossSum: plus(before?.lossSum, lossSum), dHidden, dHead: plus(before?.dHead, dHead) };
-      });
-      const { lossSum, dHead } = chunks.at(-1)!;
-      const dHidden = concat(
-        chunks.map((c) => c.dHidden),
-        0,
-      );
-      return { out: lossSum, residuals: { dHidden, dHead } };
-    },
-    bwd: ({ dHidden, dHead }, ct) => [
-      dHidden.astype("float32").mul(ct).astype(dHidden.dtype),
-      dHead.mul(ct),
-      null,
-      null,
-    ],
+  const { lossSum, losses, ...gradients } = inChunks({ hidden, head, targets, weights, zLoss, vocabSize });
+  const differentiable = customVjp({
+    fwd: (_hidden: Tensor, _head: Tensor) => ({ out: lossSum, residuals: gradients }),
+    bwd: ({ dHidden, dHead }, ct) => [dHidden.astype("float32").mul(ct).astype(dHidden.dtype), dHead.mul(ct)],
   });
-  return { lossSum: lossSum(hidden, head, targets, weights), totalWeight: weights.sum() };
+  return { lossSum: differentiable(hidden, head), totalWeight: weights.sum(), losses };
+}
+
+/** The loss of all rows, and its gradients, chunk by chunk. */
+function inChunks({ hidden, head, targets, weights, ...options }: Required<CrossEntropyInputs>): Chunk {
+  const compute = head.astype(hidden.dtype);
+  const rows = chunkRanges(hidden.shape[0]!, head.shape[0]!).map(({ start, size }) => ({
+    hidden: hidden.narrow(0, start, size),
+    head: compute,
+    targets: targets.narrow(0, start, size),
+    weights: weights.narrow(0, start, size),
+  }));
+  const plus = (sum: Tensor | undefined, part: Tensor) => (sum === undefined ? part : sum.add(part));
+  // Beside the chain, which keeps all that it hands on.
+  const losses: Tensor[] = [];
+  const chunks = inSequence(rows, (input, before: Omit<Chunk, "losses"> | undefined) => {
+    const { lossSum, losses: own, dHidden, dHead } = chunk({ ...input, ...options });
+    losses.push(own);
+    return { lossSum: plus(before?.lossSum, lossSum), dHidden, dHead: plus(before?.dHead, dHead) };
+  });
+  const { lossSum, dHead } = chunks.at(-1)!;
+  const dHidden = concat(
+    chunks.map((c) => c.dHidden),
+    0,
+  );
+  return { lossSum, losses: concat(losses, 0), dHidden, dHead };
 }
 
 function checkInputs({ hidden, head, targets, weights }: CrossEntropyInputs): void {
@@ -110,6 +114,8 @@ function chunkRanges(numRows: number, vocabSize: number): { start: number; size:
 
 interface Chunk {
   readonly lossSum: Tensor;
+  /** [m] float32, each times its weight. */
+  readonly losses: Tensor;
   /** [m, D] in the compute dtype. */
   readonly dHidden: Tensor;
   /** [V, D] float32 */
@@ -131,6 +137,7 @@ function chunk({ hidden, head, targets, weights, zLoss, vocabSize }: Required<Cr
   const [losses, dLogits] = rows(logits, targets, weights);
   return {
     lossSum: losses.sum(),
+    losses,
     dHidden: inPass("dgrad", () => dot(dLogits, head, { contract: [[1], [0]], out: hidden.dtype })),
     dHead: inPass("wgrad", () => dot(dLogits, hidden, { contract: [[0], [0]], out: "float32" })),
   };

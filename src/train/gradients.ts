@@ -16,6 +16,8 @@ export interface GradientOptions {
   readonly lossScale?: Tensor;
   /** The delayed scales in force, float32 [layers, modules, 3]. */
   readonly scales?: Tensor;
+  /** Whether the loss of each sequence is told; default false. */
+  readonly sequenceLosses?: boolean;
 }
 
 /** A step's loss and gradient. */
@@ -27,6 +29,8 @@ export interface StepGradients {
   readonly grads: LlamaParams;
   /** The largest magnitudes of tensors whose scales are delayed, of all micro-batches together; shaped as `scales`. */
   readonly amax?: Tensor;
+  /** float32 [A·B]: Σ weight · nll of each sequence, in nats. */
+  readonly sequenceLosses?: Tensor;
 }
 
 /**
@@ -53,16 +57,18 @@ interface Differentiated {
 
 /** The gradients are of `lossScale` times the loss. */
 function summedGradients(params: LlamaParams, batch: LlamaBatch, divisor: Tensor, options: GradientOptions): Summed {
-  const { model, microBatches, roundingSeed: seed, step, lossScale, scales } = options;
+  const { model, microBatches, roundingSeed: seed, step, lossScale, scales, sequenceLosses = false } = options;
   const ofPart = (part: LlamaBatch, microBatch: Word): Summed => {
     const random = { seed, step, microBatch };
     const lossOf = ({ params, scales }: Differentiated) => {
       const taps = scales && tapsOfScales(scales);
-      const loss = llamaLoss(params, part, { ...model, random, ...(taps && { taps }) }).lossSum.div(divisor);
-      return { value: lossScale === undefined ? loss : loss.mul(lossScale), aux: loss };
+      const sums = llamaLoss(params, part, { ...model, random, ...(taps && { taps }) });
+      const loss = sums.lossSum.div(divisor);
+      const aux = { loss, ...(sequenceLosses && { sequenceLosses: sums.sequenceLosses }) };
+      return { value: lossScale === undefined ? loss : loss.mul(lossScale), aux };
     };
-    const { aux: loss, grad } = valueAndGrad(lossOf, { aux: true })({ params, ...(scales && { scales }) });
-    return { loss, grads: grad.params, ...(grad.scales && { amax: grad.scales }) };
+    const { aux, grad } = valueAndGrad(lossOf, { aux: true })({ params, ...(scales && { scales }) });
+    return { ...aux, grads: grad.params, ...(grad.scales && { amax: grad.scales }) };
   };
   if (microBatches === 1) return ofPart(batch, 0);
 
@@ -70,12 +76,12 @@ function summedGradients(params: LlamaParams, batch: LlamaBatch, divisor: Tensor
     (x: Tensor) => x.reshape([microBatches, x.shape[0]! / microBatches, ...x.shape.slice(1)]),
     batch,
   );
-  const sums = scan(
-    (sum: Summed, { part, index }: { part: LlamaBatch; index: Tensor }) => {
-      const { loss, grads, amax } = ofPart(part, index);
+  const { carry, ys } = scan(
+    (sum: Omit<Summed, "sequenceLosses">, { part, index }: { part: LlamaBatch; index: Tensor }) => {
+      const { loss, grads, amax, ...y } = ofPart(part, index);
       const added = treeMap<LlamaParams>((a: Tensor, b: Tensor) => a.add(b), sum.grads, grads);
       const largest = amax && largerMagnitudes(sum.amax!, amax);
-      return { carry: { loss: sum.loss.add(loss), grads: added, ...(largest && { amax: largest }) }, y: {} };
+      return { carry: { loss: sum.loss.add(loss), grads: added, ...(largest && { amax: largest }) }, y };
     },
     {
       loss: zeros([], "float32"),
@@ -84,5 +90,5 @@ function summedGradients(params: LlamaParams, batch: LlamaBatch, divisor: Tensor
     },
     { part: parts, index: iota([microBatches], 0, "uint32") },
   );
-  return sums.carry;
+  return { ...carry, ...(ys.sequenceLosses && { sequenceLosses: ys.sequenceLosses.reshape([-1]) }) };
 }

@@ -15,6 +15,7 @@ import { precisionLines } from "./precisionSummary.ts";
 import type { RunEvaluation, RunEvaluator } from "./runEvaluator.ts";
 import type { Saver } from "./saver.ts";
 import { explainOverflow, explainSkip } from "./skippedStep.ts";
+import { tellSources } from "./sourceLosses.ts";
 import type { TrainState } from "./state.ts";
 import type { StepMetrics } from "./step.ts";
 import { stepClock } from "./stepClock.ts";
@@ -183,8 +184,9 @@ async function finishStep(
   { step, batch, metrics, result }: RunningStep,
   before: Done,
   lap: (now: number) => number,
-  { plan, holder, flopsPerToken, trace, emit }: LoopInput,
+  input: LoopInput,
 ): Promise<Done> {
+  const { plan, holder, flopsPerToken, trace, emit } = input;
   const { loss, end } = await trace.during("wait", step, () => result);
   const gradNorm = await scalarOf(metrics.gradNorm);
   const finite = await scalarOf(metrics.finite);
@@ -192,8 +194,10 @@ async function finishStep(
   const scaled = lossScale === undefined ? {} : { lossScale };
   const seconds = lap(end);
   trace.onDevice(step, end - 1000 * seconds, end);
+  const sources = await tellSources(batch, metrics, input.data.train.sources);
   const measured = { step, seconds, validTokens: batch.validTokens, loss, gradNorm, ...scaled };
-  const record = stepRecord({ ...measured, learningRate: learningRate(plan.schedule, step) }, flopsPerToken);
+  const told = { ...measured, learningRate: learningRate(plan.schedule, step), ...(sources && { sources }) };
+  const record = stepRecord(told, flopsPerToken);
   emit({ type: "step", ...record });
   const norms = finite ? undefined : await metrics.tensorNorms.toHost();
   disposeTree(metrics);

@@ -37,6 +37,8 @@ export interface RunPlan {
   readonly sequenceLength: number;
   /** What batches say of their tokens; absent: every target counts, and a sequence is one document. */
   readonly batchForm?: { readonly masked: boolean; readonly segmented: boolean };
+  /** Whether steps tell the loss of each of their sequences, of which those of sources are made; absent: they don't. */
+  readonly sequenceLosses?: boolean;
   /** The last step's number. */
   readonly steps: number;
   /** Steps between validations; absent: one after the last step only. */

@@ -18,6 +18,8 @@ export interface StepOptions extends Omit<LlamaOptions, "random" | "taps" | "seg
   readonly roundingSeed: number;
   /** A: parts of the batch that are computed one after the other; default 1. */
   readonly microBatches?: number;
+  /** Whether the metrics tell the loss of each sequence; default false. */
+  readonly sequenceLosses?: boolean;
 }
 
 export interface StepBatch {
@@ -51,6 +53,8 @@ export interface StepMetrics {
   readonly lossScale?: Tensor;
   /** Gradient norm of each tensor in the order of `treePaths(params)`: says which one is not finite. */
   readonly tensorNorms: Tensor;
+  /** float32 [A·B]: Σ weight · loss of each sequence in nats; absent where nobody asks. */
+  readonly sequenceLosses?: Tensor;
 }
 
 export interface StepResult {
@@ -76,7 +80,7 @@ export function forwardOptions(plan: RunPlan, precision: PrecisionPlan): LlamaOp
 /** What a plan says about its step, in the precision of its first phase. */
 export function stepOptions(plan: RunPlan): StepOptions {
   const { remat, zLoss = 0, optimizer, lossScale } = plan;
-  const { clippingThreshold, seeds, microBatches } = plan;
+  const { clippingThreshold, seeds, microBatches, sequenceLosses = false } = plan;
   return {
     ...modelOptions(plan),
     ...(remat && { remat }),
@@ -86,11 +90,13 @@ export function stepOptions(plan: RunPlan): StepOptions {
     clippingThreshold,
     roundingSeed: seeds.rounding,
     microBatches,
+    sequenceLosses,
   };
 }
 
 export function makeTrainStep(options: StepOptions): TrainStep {
-  const { optimizer: adam, lossScale: scaling, clippingThreshold, roundingSeed, microBatches = 1, ...model } = options;
+  const { optimizer: adam, lossScale: scaling, clippingThreshold, roundingSeed, microBatches = 1, ...others } = options;
+  const { sequenceLosses: tellsSequences = false, ...model } = others;
   const optimizer = adamw(adam);
   const delayed = llamaDelayedScaling(model);
 
@@ -99,11 +105,11 @@ export function makeTrainStep(options: StepOptions): TrainStep {
     invariant(delayed === undefined || delayedScaling !== undefined, "delayed scales of precision and of state");
     const { tokens, targets, segments } = batch;
     const weights = batch.weights ?? full(tokens.shape, 1, "float32");
-    const { loss, totalWeight, grads, amax } = lossAndGradients(
+    const { loss, totalWeight, grads, amax, sequenceLosses } = lossAndGradients(
       params,
       { tokens, targets, weights, ...(segments && { segments }) },
       {
-        ...{ model, microBatches, roundingSeed, step },
+        ...{ model, microBatches, roundingSeed, step, sequenceLosses: tellsSequences },
         ...(lossScale && { lossScale: lossScale.scale }),
         ...(delayed && delayedScaling && { scales: delayedScaling.scales }),
       },
@@ -122,7 +128,10 @@ export function makeTrainStep(options: StepOptions): TrainStep {
             delayed && amax ? nextDelayedScaling(delayedScaling, { amax, finite }, delayed) : delayedScaling,
         }),
       };
-      const metrics = { loss, totalWeight, gradNorm: clipped.norm, finite, tensorNorms: clipped.tensorNorms };
+      const metrics = {
+        ...{ loss, totalWeight, gradNorm: clipped.norm, finite, tensorNorms: clipped.tensorNorms },
+        ...(sequenceLosses && { sequenceLosses }),
+      };
       if (lossScale === undefined || scaling === undefined) return { state, metrics };
       const nextScale = nextLossScale(scaling, lossScale, { lossIsFinite, allFinite: finite });
       return { state: { ...state, lossScale: nextScale }, metrics: { ...metrics, lossScale: lossScale.scale } };

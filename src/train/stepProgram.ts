@@ -58,11 +58,13 @@ export async function stepHlo(
 
 /** The loss of one micro-batch: (model's state, batch, step) → its sum, its mean and the number of tokens. */
 export function lossProgram(plan: RunPlan): Program {
-  const { optimizer, lossScale, clippingThreshold, microBatches, roundingSeed: seed, ...model } = stepOptions(plan);
+  const { optimizer, lossScale, clippingThreshold, microBatches, roundingSeed: seed, ...others } = stepOptions(plan);
+  const { sequenceLosses: tellsSequences, ...model } = others;
   const loss = ({ params, scales }: ModelState, batch: StepBatch, step: Tensor) => {
     const weights = batch.weights ?? full(batch.tokens.shape, 1, "float32");
     const options = { ...withScales(model, scales), random: { seed, step, microBatch: 0 } };
-    return llamaLoss(params, { ...batch, weights }, options);
+    const { sequenceLosses, ...sums } = llamaLoss(params, { ...batch, weights }, options);
+    return tellsSequences ? { ...sums, sequenceLosses } : sums;
   };
   const [state, , scalars] = stepSpecs(plan);
   return trace(loss, modelState(state), batchSpecs(plan, plan.batchSize), scalars.step);

@@ -2,10 +2,12 @@
 import {
   type Chart,
   latestByStep,
+  meanSourceLosses,
   modelFlopsUtilization,
   type Point,
   type RunEvent,
   type RunSummary,
+  type SourceLoss,
   type StepRecord,
   smooth,
   type Timed,
@@ -29,7 +31,6 @@ export function summarise(input: SummaryInput): RunSummary {
   // The first step may have warmed something up.
   const steady = steps.length > 1 ? steps.slice(1) : steps;
   const tokensPerSecond = median(steady.map((step) => step.tokensPerSecond));
-  const last = steps.slice(-Math.max(1, Math.round(steps.length / 20))).filter(({ loss }) => Number.isFinite(loss));
   return {
     name,
     seconds,
@@ -42,12 +43,48 @@ export function summarise(input: SummaryInput): RunSummary {
         otherValidationLosses: Object.fromEntries(evaluation.others.map(({ precision, loss }) => [precision, loss])),
       }),
     }),
-    ...(last.length > 0 && { trainingLoss: last.reduce((sum, { loss }) => sum + loss, 0) / last.length }),
+    ...trainingLosses(steps),
     ...(tokensPerSecond !== undefined && {
       tokensPerSecond,
       mfu: modelFlopsUtilization(tokensPerSecond * flopsPerToken, peakFlopsPerSecond),
     }),
   };
+}
+
+/** The mean training loss over the last steps, and that of each source over its own. */
+export function trainingLosses(
+  steps: readonly StepLosses[],
+): Pick<RunSummary, "trainingLoss" | "sourceTrainingLosses"> {
+  const last = lastOf(steps);
+  const sources = [...stepsBySource(steps).values()].flatMap((records) =>
+    meanSourceLosses(lastOf(records).map((record) => ({ sources: [record] }))),
+  );
+  return {
+    ...(last.length > 0 && { trainingLoss: last.reduce((sum, { loss }) => sum + loss, 0) / last.length }),
+    ...(sources.length > 0 && {
+      sourceTrainingLosses: Object.fromEntries(sources.map(({ source, loss }) => [source, loss])),
+    }),
+  };
+}
+
+type StepLosses = Pick<StepRecord, "step" | "loss" | "sources">;
+
+/** The last twentieth of records, of which those that are not finite do not count. */
+function lastOf<R extends { readonly loss: number }>(records: readonly R[]): R[] {
+  return records.slice(-Math.max(1, Math.round(records.length / 20))).filter(({ loss }) => Number.isFinite(loss));
+}
+
+/** What steps tell of each source, each with its step: those of a source are fewer where not every step has tokens of it. */
+function stepsBySource(steps: readonly StepLosses[]) {
+  const bySource = new Map<string, (SourceLoss & { readonly step: number })[]>();
+  for (const { step, sources = [] } of steps) {
+    for (const record of sources) {
+      const known = bySource.get(record.source);
+      if (known) known.push({ ...record, step });
+      else bySource.set(record.source, [{ ...record, step }]);
+    }
+  }
+  return bySource;
 }
 
 export function median(values: readonly number[]): number | undefined {
@@ -61,12 +98,18 @@ export interface RunEvents {
   readonly events: readonly Timed<RunEvent>[];
 }
 
-/** The loss of runs over their steps: the training loss smoothed, validation as dots where there are few. */
+/** The loss of runs over their steps: the training loss smoothed, and that of each source; validation as dots where there are few. */
 export function lossChart(runs: readonly RunEvents[], title: string): Chart {
   const label = (name: string, what: string) => (runs.length > 1 ? `${name} ${what}` : what);
-  const training = runs.map(({ name, events }) => {
-    const points = latestByStep(events, "step").map(pointOf);
-    return { name: label(name, "training"), points: smooth(points, Math.max(1, Math.round(points.length / 40))) };
+  const smoothed = (records: readonly Omit<StepLosses, "sources">[]) =>
+    smooth(records.map(pointOf), Math.max(1, Math.round(records.length / 40)));
+  const training = runs.flatMap(({ name, events }) => {
+    const steps = latestByStep(events, "step");
+    const sources = [...stepsBySource(steps)].map(([source, records]) => ({
+      name: label(name, `training on ${source}`),
+      points: smoothed(records),
+    }));
+    return [{ name: label(name, "training"), points: smoothed(steps) }, ...sources];
   });
   const validation = runs
     .map(({ name, events }) => ({ name: label(name, "validation"), points: latestByStep(events, "eval").map(pointOf) }))
@@ -75,6 +118,6 @@ export function lossChart(runs: readonly RunEvents[], title: string): Chart {
   return { title, xLabel: "step", yLabel: "loss", series: [...training, ...validation] };
 }
 
-function pointOf({ step, loss }: { readonly step: number; readonly loss: number }): Point {
+function pointOf({ step, loss }: Omit<StepLosses, "sources">): Point {
   return { x: step, y: loss };
 }

@@ -92,6 +92,17 @@ describe("smooth", () => {
 });
 
 describe("terminalChart", () => {
+  it("names many series in as many lines as they need", () => {
+    const names = ["training", "training on books", "training on code", "validation"];
+    const many = { ...chart, series: names.map((name) => ({ name, points: line((x) => x) })) };
+    const lines = terminalChart(many, { width: 50, height: 12 }).split("\n");
+    expect(lines.slice(1, 3)).toEqual([
+      "    nats:  ⠤⠤ training   ⠄⠄ training on books",
+      "    ⠄⠄ training on code   ⠄⠄ validation",
+    ]);
+    expect(Math.max(...lines.map((text) => text.length))).toBeLessThanOrEqual(50);
+  });
+
   it("draws braille", () => {
     expect(terminalChart(chart, { width: 60, height: 16 })).toMatchInlineSnapshot(`
       "   Loss <of two>

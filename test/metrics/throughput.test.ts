@@ -5,6 +5,7 @@ import {
   formatDuration,
   gapPercent,
   matmulParameters,
+  meanSourceLosses,
   modelFlopsUtilization,
   stepLine,
   stepRecord,
@@ -57,6 +58,23 @@ describe("stepLine", () => {
     );
     expect(stepLine(record)).not.toContain("left");
     expect(stepLine({ ...record, loss: Number.NaN })).toContain("loss: NaN");
+  });
+
+  it("tells the loss of each source, over several steps of all its tokens there", () => {
+    const books = { source: "books", loss: 3, validTokens: 30 };
+    const steps = [
+      { sources: [books, { source: "code", loss: 1.5, validTokens: 10 }] },
+      { sources: [{ ...books, loss: 4, validTokens: 10 }] },
+      {},
+    ];
+    const sources = meanSourceLosses(steps);
+    expect(sources).toEqual([
+      { source: "books", loss: 3.25, validTokens: 40 },
+      { source: "code", loss: 1.5, validTokens: 10 },
+    ]);
+    expect(stepLine({ ...record, sources }, 60)).toContain(
+      "lr: 3.000e-4, loss of books: 3.250, loss of code: 1.500, left: 1 min",
+    );
   });
 
   it("counts per device", () => {

@@ -1,5 +1,5 @@
 /** Runs on records and mixtures, through `halfbyte train` as a process. */
-import { rmSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
@@ -25,7 +25,7 @@ async function train(...args: string[]): Promise<string> {
 }
 
 describe("a run on several sources", () => {
-  it("tells each one's validation loss, and resumes to the same bits with its tokens made anew on threads", async () => {
+  it("tells each one's training and validation loss, and resumes to the same bits with its tokens made anew on threads", async () => {
     const cache = temporaryCache();
     vi.stubEnv("HALFBYTE_CACHE", cache);
     onTestFinished(() => {
@@ -55,11 +55,37 @@ describe("a run on several sources", () => {
     const epochs = Object.fromEntries(last!.epochs!.map(({ source, epochs }) => [source, epochs]));
     expect(epochs[a]! / epochs[b]!).toBeGreaterThan(2.5);
 
+    const steps = eventsOf(base, "straight", "step");
+    for (const { sources, loss, validTokens } of steps) {
+      expect(sources!.map(({ source, validTokens }) => [source, validTokens])).toEqual([
+        [a, 96],
+        [b, 32],
+      ]);
+      const total = sources!.reduce((sum, part) => sum + part.loss * part.validTokens, 0);
+      expect(Math.abs(total / validTokens / loss - 1)).toBeLessThan(1e-6);
+    }
+    const lastSources = steps.at(-1)!.sources!;
+    const shownLosses = lastSources.map(({ source, loss }) => `loss of ${source}: ${loss.toFixed(3)}`).join(", ");
+    expect(shown).toMatch(new RegExp(`completed step: 4, .*, ${shownLosses.replaceAll(".", "\\.")}\n`));
+    const [summary] = eventsOf(base, "straight", "summary");
+    expect(summary!.sourceTrainingLosses).toEqual(
+      Object.fromEntries(lastSources.map(({ source, loss }) => [source, loss])),
+    );
+
+    const report = await halfbyte(["report", "losses", join(base, "straight"), `svg=${join(base, "l.svg")}`]);
+    expect(report.stdout).toMatch(new RegExp(`training loss of ${b} +${lastSources[1]!.loss.toFixed(4)}`));
+    expect(readFileSync(join(base, "l.svg"), "utf8")).toContain(`training on ${b}`);
+    const asJson = await halfbyte(["report", "losses", join(base, "straight"), "--json"]);
+    const [{ training, validation }] = JSON.parse(asJson.stdout);
+    expect(training.map(({ sources }: { sources: unknown }) => sources)).toEqual(steps.map(({ sources }) => sources));
+    expect(validation.at(-1)).toMatchObject({ step: 4, loss, validTokens });
+
     await train(...data, ...shape, "steps=2", "run_name=parts");
     clearTokens();
     const resumed = await train(...data, ...shape, "steps=4", "run_name=parts", "tokenize_workers=2");
     expect(resumed).toContain("resuming from ");
     expect(stateHashes(join(base, "parts"), 4)).toEqual(stateHashes(join(base, "straight"), 4));
+    expect(eventsOf(base, "parts", "step").map(({ sources }) => sources)).toEqual(steps.map(({ sources }) => sources));
   });
 
   it("learns what follows prompts, packed by whole documents, and refuses other records when it goes on", async () => {
