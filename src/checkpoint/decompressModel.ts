@@ -37,7 +37,11 @@ export async function decompressModel(
         {
           ...spec,
           load: async () => {
-            const array = hostArray(shape, "bfloat16", finite(name, decodeWeight(await load())));
+            const array = hostArray(
+              shape,
+              "bfloat16",
+              finite(name, decodeWeight(await load({ begin: 0, end: shape[0] }))),
+            );
             onProgress?.(++done, found.length);
             return array;
           },
@@ -63,10 +67,11 @@ export async function decompressModel(
   }
 }
 
-/** @throws UserError where code times scale is beyond bfloat16 */
-function finite(name: string, values: Uint16Array): Uint16Array {
-  const index = values.findIndex((bits) => (bits & 0x7fff) >= 0x7f80);
-  if (index < 0) return values;
+/** In bfloat16. @throws UserError where code times scale is beyond it */
+function finite(name: string, values: Float32Array): Uint16Array {
+  const narrow = encodeArray("bfloat16", values) as Uint16Array;
+  const index = narrow.findIndex((bits) => (bits & 0x7fff) >= 0x7f80);
+  if (index < 0) return narrow;
   throw new UserError("E_NOT_FINITE_WEIGHT", `"${name}": value ${index} decodes to more than bfloat16 holds`);
 }
 

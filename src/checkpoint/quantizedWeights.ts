@@ -20,8 +20,16 @@ export interface QuantizedWeight {
   readonly module: string;
   /** Of the weight, [out, in]. */
   readonly shape: readonly [number, number];
-  /** @throws UserError where a scale or a code is no finite number */
-  load(): Promise<DecodableWeight>;
+  /** Rows that share scales, or 1 where all rows do: what `load` takes begins at multiples of it. */
+  readonly rowsTogether: number;
+  /** Some of its rows. @throws UserError where a scale or a code is no finite number */
+  load(rows: Rows): Promise<DecodableWeight>;
+}
+
+/** From `begin` to before `end`. */
+export interface Rows {
+  readonly begin: number;
+  readonly end: number;
 }
 
 /** Parts of a module that its weight is decoded from, or that only programs computing in the format need. */
@@ -73,61 +81,75 @@ function layoutOf(model: ModelFiles, { name, module, codes, scale }: Place): Qua
   const shape = [out, element === "e2m1" ? 2 * columns : columns] as const;
   const factors = factorsOf(model, { module, scale, element });
   const block = blockOf(model, scale, shape, `${module}.weight_scale`);
+  const rowsTogether = block.rows >= out ? 1 : block.rows;
+  const across = Math.ceil(shape[1] / block.columns);
   return {
     name,
     module,
     shape,
-    load: async () => {
-      const codes = (await model.read(name)).data as Uint8Array;
-      const weight: DecodableWeight = { element, shape, block, codes, factors: await factors() };
-      checkFinite(model.path, { name, module }, weight);
+    rowsTogether,
+    load: async ({ begin, end }) => {
+      const first = Math.floor(begin / block.rows) * across;
+      const places = { codes: begin * columns, factors: first };
+      const found = await model.readPart(name, places.codes, (end - begin) * columns);
+      const weight: DecodableWeight = {
+        element,
+        shape: [end - begin, shape[1]],
+        block,
+        codes: found.data as Uint8Array,
+        factors: await factors(first, Math.ceil(end / block.rows) * across - first),
+      };
+      checkFinite(model.path, { name, module, places }, weight);
       return weight;
     },
   };
 }
 
-/** How to get the float32 factors of a weight's blocks. */
+/** How to get the float32 factors of blocks `begin` … `begin + count` of a weight. */
 function factorsOf(
   model: ModelFiles,
   { module, scale, element }: { module: string; scale: Spec; element: "e2m1" | "e4m3" },
-): () => Promise<Float32Array> {
-  const stored = (part: string) => model.read(`${module}.${part}`);
+): (begin: number, count: number) => Promise<Float32Array> {
+  const scales = `${module}.weight_scale`;
   const values = ({ dtype, data }: HostArray) => Float32Array.from(decodeArray(dtype, data));
   if (scale.dtype === "uint8" || scale.dtype === "float8_e8m0fnu")
-    return async () => values({ ...(await stored("weight_scale")), dtype: "float8_e8m0fnu" });
-  if (element === "e4m3" && isFloat(scale.dtype)) return async () => values(await stored("weight_scale"));
-  const has = (part: string) => model.specs.has(`${module}.${part}`);
-  const outer = has("weight_global_scale")
-    ? "weight_global_scale"
-    : has("weight_scale_2")
-      ? "weight_scale_2"
-      : undefined;
+    return async (...part) => values({ ...(await model.readPart(scales, ...part)), dtype: "float8_e8m0fnu" });
+  if (element === "e4m3" && isFloat(scale.dtype))
+    return async (...part) => values(await model.readPart(scales, ...part));
+  const outer = ["weight_global_scale", "weight_scale_2"].find((part) => model.specs.has(`${module}.${part}`));
   if (scale.dtype !== "float8_e4m3fn" || outer === undefined) {
     return refuse(
       model.path,
-      `"${module}.weight_scale" is ${showSpec(scale)} and there is no weight_global_scale or weight_scale_2`,
+      `"${scales}" is ${showSpec(scale)} and there is no weight_global_scale or weight_scale_2`,
     );
   }
   const spec = model.specs.get(`${module}.${outer}`)!;
   if (sizeOf(spec.shape) !== 1 || !isFloat(spec.dtype))
     return refuse(model.path, `"${module}.${outer}" is ${showSpec(spec)}; it must be one float`);
-  return async () => {
-    const [factor] = values(await stored(outer)) as unknown as [number];
+  return async (...part) => {
+    const [factor] = values(await model.read(`${module}.${outer}`)) as unknown as [number];
     if (!(factor > 0 && factor < Number.POSITIVE_INFINITY))
       refuse(model.path, `"${module}.${outer}" is ${factor}; it must be above 0 and finite`);
-    const scales = values(await stored("weight_scale"));
-    return outer === "weight_scale_2" ? scales.map((s) => s * factor) : scales.map((s) => s / factor);
+    const found = values(await model.readPart(scales, ...part));
+    return outer === "weight_scale_2" ? found.map((s) => s * factor) : found.map((s) => s / factor);
   };
 }
 
+interface PartOfWeight extends Pick<Place, "name" | "module"> {
+  /** What lies before the part. */
+  readonly places: { readonly codes: number; readonly factors: number };
+}
+
 /** @throws UserError naming the scale or the code that stands for no finite number */
-function checkFinite(path: string, { name, module }: Pick<Place, "name" | "module">, weight: DecodableWeight): void {
+function checkFinite(path: string, { name, module, places }: PartOfWeight, weight: DecodableWeight): void {
   const { factors, element, codes } = weight;
   const bad = factors.findIndex((factor) => !Number.isFinite(factor));
-  if (bad >= 0)
-    refuse(path, `"${module}.weight_scale": scale ${bad} makes a factor of ${factors[bad]}; scales must be finite`);
+  if (bad >= 0) {
+    const scale = `"${module}.weight_scale": scale ${places.factors + bad}`;
+    refuse(path, `${scale} makes a factor of ${factors[bad]}; scales must be finite`);
+  }
   const nan = element === "e4m3" ? codes.findIndex((code) => (code & 0x7f) === 0x7f) : -1;
-  if (nan >= 0) refuse(path, `"${name}": code ${nan} is NaN; a weight's values must be finite`);
+  if (nan >= 0) refuse(path, `"${name}": code ${places.codes + nan} is NaN; a weight's values must be finite`);
 }
 
 /** Elements of a row that share a scale of a byte. */

@@ -28,7 +28,7 @@ is there whole or not at all.
   to              huggingface (default): config.json, model.safetensors (or shards and their index), the tokenizer
                   halfbyte: float32 weights with their hashes, for load_parameters_path
   dtype           of all weights: float32, bfloat16 or float16, rounded to nearest, ties to even. Default: each as it is
-                  stored (float64 becomes float32); bfloat16 of a GGUF file with quantized blocks
+                  stored (float64 becomes float32); bfloat16 of a model with quantized weights
   max_shard_size  the largest file of weights, 5GB unless you say otherwise
   verify          true compares the logits of 12 tokens before and after, computed on the host from what is on disk
   --json          the result as one JSON object on standard output

@@ -36,7 +36,7 @@ export interface ConvertModelOptions {
   /** What to write: a Hugging Face folder, or a folder that `load_parameters_path` takes. Default: huggingface. */
   readonly to?: "huggingface" | "halfbyte";
   /**
-   * Of all weights. Default: each as it is stored; of a GGUF file with blocks, whose values are float32, bfloat16. With
+   * Of all weights. Default: each as it is stored; bfloat16 of a model with quantized weights, whose values are float32. With
    * to=halfbyte it is float32.
    */
   readonly dtype?: StoredDType;

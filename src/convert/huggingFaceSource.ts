@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { checkStoredHead } from "../checkpoint/hfLlama.ts";
 import { type ModelFiles, openModelFiles, readJsonObject } from "../checkpoint/modelFiles.ts";
-import { findQuantizedWeights, isSidePart } from "../checkpoint/quantizedWeights.ts";
+import { findQuantizedWeights, isSidePart, type QuantizedWeight } from "../checkpoint/quantizedWeights.ts";
 import { othersOf } from "../checkpoint/writeModelFiles.ts";
-import { hostArray, isFloat, showSpec, sizeOf } from "../core/index.ts";
+import { hostArray, isFloat, showSpec } from "../core/index.ts";
 import { type HfLlamaConfig, parseHfConfig } from "../models/hfConfig.ts";
 import { checkHfTensors, isRedundant, llamaSpecs, llamaToHf } from "../models/hfMapping.ts";
 import { decodeWeight } from "../quant/storedWeights.ts";
@@ -63,17 +63,24 @@ function storedTensors(model: ModelFiles): Map<string, SourceTensor> {
   return new Map(tensors);
 }
 
-/** Plain weights of quantized ones, bfloat16: each is decoded as a whole. */
+/** Float32 weights of quantized ones, decoded some rows at a time, among those that are stored plain. */
 function decodedTensors(model: ModelFiles): Map<string, SourceTensor> {
   const weights = findQuantizedWeights(model);
   const names = new Set(weights.map(({ name }) => name));
   const plain = [...storedTensors({ ...model, specs: plainSpecs(model, names) })];
-  const decoded = weights.map(({ module, shape, load }): [string, SourceTensor] => {
-    const readPart = async (begin: number, count: number) =>
-      hostArray([count], "bfloat16", decodeWeight(await load()).subarray(begin, begin + count));
-    return [`${module}.weight`, { shape, dtype: "bfloat16", unit: sizeOf(shape), readPart }];
-  });
-  return new Map([...plain, ...decoded]);
+  return new Map([...plain, ...weights.map((weight) => [`${weight.module}.weight`, decoded(weight)] as const)]);
+}
+
+function decoded({ shape, rowsTogether, load }: QuantizedWeight): SourceTensor {
+  const inner = shape[1];
+  const unit = rowsTogether * inner;
+  const readPart = async (begin: number, count: number) => {
+    const first = Math.floor(begin / unit) * rowsTogether;
+    const values = decodeWeight(await load({ begin: first, end: Math.ceil((begin + count) / inner) }));
+    const skipped = begin - first * inner;
+    return hostArray([count], "float32", values.subarray(skipped, skipped + count));
+  };
+  return { shape, dtype: "float32", unit, readPart };
 }
 
 const plainSpecs = ({ specs }: ModelFiles, quantized: ReadonlySet<string>): ModelFiles["specs"] =>

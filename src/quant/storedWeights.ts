@@ -252,19 +252,18 @@ export interface DecodableWeight {
   readonly block: { readonly rows: number; readonly columns: number };
 }
 
-/** Values of a stored weight as bfloat16: code times factor in float32, rounded once. */
-export function decodeWeight({ element, shape, codes, factors, block }: DecodableWeight): Uint16Array {
+/** Values of a stored weight, row by row: code times factor, rounded to float32. */
+export function decodeWeight({ element, shape, codes, factors, block }: DecodableWeight): Float32Array {
   const [out, inner] = shape;
   const values = valuesOf[element];
   const [height, width] = [Math.min(block.rows, out), Math.min(block.columns, inner)];
   const across = Math.ceil(inner / width);
-  const result = new Uint16Array(out * inner);
+  const result = new Float32Array(out * inner);
   for (let r = 0; r < out; r++) {
     for (let i = 0; i < inner; i++) {
       const at = r * inner + i;
       const code = element === "e2m1" ? (codes[at >> 1]! >> ((at & 1) * 4)) & 15 : codes[at]!;
-      scratch[0] = values[code]! * factors[Math.floor(r / height) * across + Math.floor(i / width)]!;
-      result[at] = toNearestBfloat16(scratchBits[0]!);
+      result[at] = values[code]! * factors[Math.floor(r / height) * across + Math.floor(i / width)]!;
     }
   }
   return result;

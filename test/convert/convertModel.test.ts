@@ -7,7 +7,7 @@ import { weightFormats } from "../../src/checkpoint/compressedTensors.ts";
 import { loadHfLlama } from "../../src/checkpoint/hfLlama.ts";
 import { loadParameters } from "../../src/checkpoint/index.ts";
 import { openSafetensors, writeSafetensors } from "../../src/checkpoint/safetensors.ts";
-import { type ConvertModelOptions, convertModel } from "../../src/convert/index.ts";
+import { type ConvertModelOptions, convertModel, openSource } from "../../src/convert/index.ts";
 import { quantizeModel } from "../../src/convert/quantizeModel.ts";
 import { decodeArray, encodeArray } from "../../src/core/codecs.ts";
 import { type HostArray, hostArray } from "../../src/core/index.ts";
@@ -181,19 +181,79 @@ describe("convertModel, Hugging Face to Hugging Face", () => {
     expect((await convert(source, { dtype: "float32" })).notes).toEqual([]);
   });
 
-  it("makes plain weights of quantized ones", async () => {
-    const quantized = fresh();
-    await quantizeModel(goldenPath(`06_models/${llamaA}`), quantized, { format: weightFormats.mxfp8 });
-    expect(configOf(quantized)).toHaveProperty("quantization_config.format", "mxfp8-quantized");
-    const plain = await convert(quantized, { verify: true });
-    expect(plain).toMatchObject({ dtype: "bfloat16", verification: { maxDifference: 0 } });
-    expect(configOf(plain.output)).not.toHaveProperty("quantization_config");
-    const [a, b] = [await loadHfLlama(goldenPath(`06_models/${llamaA}`)), await loadHfLlama(plain.output)];
-    const [x, y] = [a.params.layers[0]!.q.data, b.params.layers[0]!.q.data] as Float32Array[];
-    expect(x!.every((value, i) => Math.abs(value - y![i]!) <= 0.07 * Math.max(...x!.map(Math.abs)))).toBe(true);
-    expect(x).not.toEqual(y);
-  });
+  it.each(["nvfp4a16", "mxfp4", "mxfp8", "fp8", "fp8_dynamic", "fp8_block"] as const)(
+    "makes plain weights of %s: code times scale in float32, rounded once to what is asked for",
+    async (name) => {
+      const quantized = fresh();
+      const format = weightFormats[name];
+      await quantizeModel(goldenPath(`06_models/${llamaA}`), quantized, {
+        format,
+        ...(format.fixedInputs && { inputAmax: 4 }),
+      });
+      const wanted = await decodedByHand(quantized);
+      expect(wanted.size).toBe(28);
+      const wide = await convert(quantized, { dtype: "float32", verify: true });
+      expect(wide).toMatchObject({ dtype: "float32", verification: { maxDifference: 0 } });
+      const plain = await convert(quantized, { verify: true });
+      expect(plain).toMatchObject({ dtype: "bfloat16", notes: [], verification: { sameBest: 12 } });
+      expect(configOf(plain.output)).not.toHaveProperty("quantization_config");
+      const [exact, rounded] = [await tensorsOf(wide.output), await tensorsOf(plain.output)];
+      for (const [weight, values] of wanted) {
+        expect(exact.get(weight)!.data, weight).toEqual(values);
+        expect(rounded.get(weight)!.data, weight).toEqual(encodeArray("bfloat16", values));
+      }
+      // Any rows alone are those of the whole.
+      const source = await openSource(quantized);
+      const { shape, readPart } = source.tensors.get("model.layers.1.mlp.down_proj.weight")!;
+      const [rows, columns] = shape as [number, number];
+      const whole = wanted.get("model.layers.1.mlp.down_proj.weight")!;
+      for (const [begin, end] of [
+        [0, 1],
+        [17, 19],
+        [rows - 1, rows],
+      ] as const) {
+        const { data } = await readPart(begin * columns, (end - begin) * columns);
+        expect(data).toEqual(whole.slice(begin * columns, end * columns));
+      }
+      await source.close();
+    },
+  );
 });
+
+/** Weights of a quantized folder of one file, in the simplest words: each element's value times its scale, in float32. */
+async function decodedByHand(folder: string): Promise<Map<string, Float32Array>> {
+  const stored = await tensorsOf(folder);
+  const values = (name: string) => {
+    const found = stored.get(name);
+    if (found === undefined) return undefined;
+    const dtype = name.endsWith("weight_scale") && found.dtype === "uint8" ? "float8_e8m0fnu" : found.dtype;
+    return { shape: found.shape, data: decodeArray(dtype, found.data) };
+  };
+  const decoded = new Map<string, Float32Array>();
+  for (const [name, { shape, dtype, data }] of stored) {
+    const [, module, packed] = /^(.*)\.weight(_packed)?$/.exec(name) ?? [];
+    const scales = module === undefined ? undefined : values(`${module}.weight_scale`);
+    if (scales === undefined) continue;
+    const codes = data as Uint8Array;
+    const nibbles = () =>
+      Uint8Array.from({ length: 2 * codes.length }, (_, i) => (codes[i >> 1]! >> (4 * (i & 1))) & 15);
+    const elements = packed ? decodeArray("float4_e2m1fn", nibbles()) : decodeArray(dtype, codes);
+    const [rows, columns] = [shape[0]!, elements.length / shape[0]!];
+    const [down, across] = [scales.shape[0]!, scales.shape[1] ?? 1];
+    const global = values(`${module}.weight_global_scale`)?.data[0];
+    // Square blocks have 128 rows; every other scale is that of one row, or of all.
+    const rowOf = (r: number) => (down === rows ? r : Math.floor(r / (down === 1 ? rows : 128)));
+    const width = across === 1 ? columns : down === rows ? columns / across : 128;
+    decoded.set(
+      `${module}.weight`,
+      Float32Array.from(elements, (element, i) => {
+        const scale = scales.data[rowOf(Math.floor(i / columns)) * across + Math.floor((i % columns) / width)]!;
+        return element * (global === undefined ? scale : Math.fround(scale / global));
+      }),
+    );
+  }
+  return decoded;
+}
 
 describe("what Hugging Face's folders hold and lack", () => {
   const head = (change: (embedding: HostArray) => HostArray) => (tensors: Map<string, HostArray>) =>
@@ -327,7 +387,6 @@ describe("convertModel, GGUF to Hugging Face", () => {
 
   it("verification notices rows in the wrong order", async () => {
     const { verifyConversion } = await import("../../src/convert/verify.ts");
-    const { openSource } = await import("../../src/convert/index.ts");
     const source = await openSource(await ggufOf(`${fresh()}.gguf`, llamaB));
     await expect(verifyConversion(source, source.paired!, { exact: true })).rejects.toThrow(
       /logits of 12 tokens differ by/,
