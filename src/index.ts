@@ -24,10 +24,10 @@ export {
 export { type DecompressedModel, decompressModel } from "./checkpoint/decompressModel.ts";
 export type { HfLlama } from "./checkpoint/hfLlama.ts";
 export { loadHfLlama } from "./checkpoint/hfLlama.ts";
-export { loadParameters, type StartingParameters } from "./checkpoint/loadParameters.ts";
 export type { QuantizedModel, QuantizeModelOptions, TensorError } from "./checkpoint/quantizeModel.ts";
 export type { ArrayToWrite, LazyArray, SafetensorsFile, StreamedArray } from "./checkpoint/safetensors.ts";
 export { openSafetensors, writeSafetensors } from "./checkpoint/safetensors.ts";
+export type { StartingParameters } from "./checkpoint/startingCheckpoint.ts";
 export type { WrittenModel } from "./checkpoint/writeModelFiles.ts";
 export { type Config, type PartialSettings, resolve, type Settings } from "./config/index.ts";
 export type { ResolveOptions } from "./config/resolve.ts";
@@ -38,7 +38,7 @@ export type {
   SourceKind,
   Verification,
 } from "./convert/index.ts";
-export { convertModel, quantizeModel } from "./convert/onDemand.ts";
+export { convertModel, loadParameters, quantizeModel } from "./convert/onDemand.ts";
 export {
   type Attributes,
   argMax,

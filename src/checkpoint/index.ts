@@ -7,7 +7,6 @@ export { type CheckedCheckpoint, checkCheckpoints } from "./checkCheckpoints.ts"
 export { type WeightFormatName, weightFormats } from "./compressedTensors.ts";
 export { decompressModel } from "./decompressModel.ts";
 export { type HfLlama, loadHfLlama } from "./hfLlama.ts";
-export { loadFullState, loadParameters, type StartingParameters, type StartingState } from "./loadParameters.ts";
 export { hasModelFiles, type ModelFiles, openModelFiles, readJson, readJsonObject } from "./modelFiles.ts";
 export { notFiniteAt } from "./notFinite.ts";
 export { hasShards, openShards, type Writer } from "./processShards.ts";
@@ -28,6 +27,13 @@ export {
   writing,
 } from "./runFolder.ts";
 export { openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
+export {
+  checkpointsFolder,
+  loadCheckpointWeights,
+  loadFullState,
+  type StartingParameters,
+  type StartingState,
+} from "./startingCheckpoint.ts";
 export { StateCopy } from "./stateCopy.ts";
 export {
   type CheckpointPlace,

@@ -78,6 +78,10 @@ async function writeFully(file: FileHandle, data: Uint8Array, position: number):
   }
 }
 
+/** What a clone without Git LFS has in place of a large file: some lines of text. @param begins four bytes or more */
+export const isLfsPointer = (begins: Uint8Array): boolean => Buffer.from(begins).toString("latin1", 0, 4) === "vers";
+export const lfsPointer = "it is a pointer of Git LFS in place of the file, which `git lfs pull` fetches";
+
 async function readHeader(file: FileHandle, path: string) {
   const stat = await file.stat();
   if (!stat.isFile()) fail(path, "it is no file");
@@ -85,6 +89,7 @@ async function readHeader(file: FileHandle, path: string) {
   if (size < 8) fail(path, `${size} bytes are too few for a safetensors file`);
   const prefix = new Uint8Array(8);
   await readFully(file, path, prefix, 0);
+  if (isLfsPointer(prefix)) fail(path, lfsPointer);
   const length = Number(new DataView(prefix.buffer).getBigUint64(0, true));
   if (length > maxHeaderBytes) fail(path, `a header of ${length} bytes; at most ${maxHeaderBytes} are read`);
   if (8 + length > size)

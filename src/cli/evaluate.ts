@@ -1,6 +1,6 @@
 /** `halfbyte evaluate`: a model's loss on text, whatever form the model is in. */
 import { UserError } from "../base/errors.ts";
-import { sizesOf } from "../checkpoint/loadParameters.ts";
+import { sizesOf } from "../checkpoint/modelSizes.ts";
 import { type Config, llamaConfig, type PartialSettings, resolve } from "../config/index.ts";
 import { openSource, readParameters } from "../convert/index.ts";
 import { loadTokenizer, openEvaluation } from "../data/index.ts";
@@ -74,6 +74,13 @@ async function evaluate(path: string, own: Readonly<Record<string, unknown>>): P
       { draft: true },
     );
     const tokenizer = loadTokenizer(config.data.tokenizerPath);
+    if (tokenizer.vocabSize > model.vocabSize) {
+      const fix = own.tokenizer_path !== undefined && source.tokenizerPath !== undefined;
+      throw new UserError(
+        "E_VOCAB_SIZE",
+        `the tokenizer ${config.data.tokenizerPath} has ${tokenizer.vocabSize} tokens, and the model ${path} rows for ${model.vocabSize}: it is another model's${fix ? "; leave out tokenizer_path to take the model's own" : ""}`,
+      );
+    }
     const { batches, size, close } = await openEvaluation(config.data, { tokenizer, vocabSize: model.vocabSize });
     const { evalSteps } = config.run;
     const params = withVocabularyRows(await readParameters(source), llamaConfig(config));

@@ -6,7 +6,6 @@ import {
   type LoadedCheckpoint,
   loadCheckpoint,
   loadFullState,
-  loadParameters,
   lockRun,
   makeRunFolder,
   type RunFolder,
@@ -27,6 +26,7 @@ import {
   withSettings,
   withTokenizerVocab,
 } from "../config/index.ts";
+import { loadParameters } from "../convert/onDemand.ts";
 import {
   batchForm,
   copyTokenizer,
@@ -102,7 +102,7 @@ async function beginning(
 ): Promise<Pick<PreparedRun, "parameters" | "fullState">> {
   if (run.loadParametersPath !== "") {
     const parameters = await loadParameters(run.loadParametersPath, plan.model);
-    for (const fault of parameters.passedOver) say(fault);
+    for (const note of parameters.notes) say(note);
     say(`weights from ${parameters.from}; the optimizer begins anew`);
     return { parameters };
   }

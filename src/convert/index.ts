@@ -8,6 +8,7 @@ export {
   type ConvertModelOptions,
   convertModel,
 } from "./convertModel.ts";
+export { loadParameters } from "./loadParameters.ts";
 export { openSource } from "./openSource.ts";
 export { quantizeModel } from "./quantizeModel.ts";
 export { readParameters } from "./readParameters.ts";

@@ -168,9 +168,13 @@ function llama3Scaling(rope: z.infer<typeof llama3Schema>): NonNullable<LlamaCon
 function read<T>(schema: z.ZodType<T>, json: unknown, path: string): T {
   const result = schema.safeParse(json);
   if (result.success) return result.data;
-  const issue = result.error.issues[0]!;
-  return refuse(path, `${issue.path.join(".") || "it"}: ${issue.message}`);
+  const { path: key, message } = result.error.issues[0]!;
+  if (key.length > 0 && valueAt(json, key) === undefined) return refuse(path, `${key.join(".")} is missing`);
+  return refuse(path, `${key.join(".") || "it"}: ${message}`);
 }
+
+const valueAt = (json: unknown, key: readonly PropertyKey[]): unknown =>
+  key.reduce<unknown>((value, part) => (value as Record<PropertyKey, unknown> | null | undefined)?.[part], json);
 
 /** Dtypes that a model's weights are stored in. */
 export type StoredDType = "float32" | "bfloat16" | "float16";

@@ -35,7 +35,7 @@ export const runSettings = z.object({
     .string()
     .default("")
     .describe(
-      "Weights to begin with: a run's folder (its newest checkpoint), a step's folder, or a Hugging Face folder; the optimizer and the step count begin anew",
+      "Weights to begin with: a run's folder (its newest checkpoint), a step's folder, a Hugging Face folder or a GGUF file; the optimizer and the step count begin anew",
     )
     .meta({ rule: "a path, or empty" }),
   load_full_state_path: z

@@ -119,6 +119,11 @@ describe("halfbyte evaluate", () => {
     });
     expect(await refusal(join(base, "no"), `eval_dataset_path=${text}`)).toMatch(/no such file or folder/);
     const gguf = await ggufOf(join(base, "b.gguf"), llamaB);
-    expect(await refusal(gguf, `eval_dataset_path=${text}`)).toMatch(/has 512 tokens, but the model's vocab_size=256/);
+    expect(await refusal(gguf, `eval_dataset_path=${text}`)).toMatch(
+      /the tokenizer .*b.gguf has 512 tokens, and the model .*b.gguf rows for 256: it is another model's\n$/,
+    );
+    expect(await refusal(run, `eval_dataset_path=${text}`, `tokenizer_path=${gguf}`)).toMatch(
+      /has 512 tokens, .* rows for 257: .*; leave out tokenizer_path to take the model's own\n$/,
+    );
   });
 });

@@ -4,12 +4,11 @@ import { join } from "node:path";
 import {
   loadCheckpoint,
   loadFullState,
-  loadParameters,
   newestCheckpoint,
   type Progress,
   saveCheckpoint,
 } from "../../src/checkpoint/index.ts";
-import { openSource } from "../../src/convert/openSource.ts";
+import { loadParameters, openSource } from "../../src/convert/index.ts";
 import { initialState } from "../../src/train/state.ts";
 import { tinyModel } from "../train/tinyRun.ts";
 import type { Files, FuzzFormat } from "./format.ts";

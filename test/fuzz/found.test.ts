@@ -5,16 +5,10 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
 import { nearest } from "../../src/base/nearest.ts";
-import {
-  loadFullState,
-  loadHfLlama,
-  loadParameters,
-  openModelFiles,
-  saveCheckpoint,
-} from "../../src/checkpoint/index.ts";
+import { loadFullState, loadHfLlama, openModelFiles, saveCheckpoint } from "../../src/checkpoint/index.ts";
 import { openShards } from "../../src/checkpoint/processShards.ts";
 import { openSafetensors, writeSafetensors } from "../../src/checkpoint/safetensors.ts";
-import { openSource } from "../../src/convert/openSource.ts";
+import { loadParameters, openSource } from "../../src/convert/index.ts";
 import { loadChatTemplate, loadTokenizer } from "../../src/data/index.ts";
 import { jsonLines } from "../../src/data/jsonLines.ts";
 import { parquetRows } from "../../src/data/parquetRows.ts";

@@ -1,4 +1,4 @@
-/** `load_parameters_path` and `load_full_state_path` as processes: weights of another run, or of a Hugging Face folder; a whole state. */
+/** `load_parameters_path` and `load_full_state_path` as processes: weights of another run, a Hugging Face folder or a GGUF file; a whole state. */
 import {
   copyFileSync,
   cpSync,
@@ -13,9 +13,12 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { checkpointPath } from "../../src/checkpoint/index.ts";
+import { checkpointPath, weightFormats } from "../../src/checkpoint/index.ts";
+import { quantizeModel } from "../../src/convert/onDemand.ts";
 import { toHfConfig } from "../../src/models/hfConfig.ts";
+import { ggufOf, llamaB, splitGgufOf } from "../convert/models.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
+import { goldenPath } from "../golden.ts";
 import { ensureBuilt, halfbyte } from "./halfbyte.ts";
 import { eventsOf, ofType, stateHashes } from "./runFiles.ts";
 import { tinyKeys, tinyModel } from "./tinyRun.ts";
@@ -104,6 +107,46 @@ describe("load_parameters_path", () => {
     );
   });
 
+  it("takes a GGUF file, whole or in parts, and a quantized folder, and says that these are decoded", async () => {
+    const sizes = [
+      ...["dataset_type=synthetic", "vocab_size=256", "emb_dim=48", "mlp_dim=128", "num_decoder_layers=2"],
+      ...["num_query_heads=6", "num_kv_heads=2", "head_dim=8", "logits_via_embedding=true", "rope_theta=500000"],
+      ...["max_target_length=32", "per_device_batch_size=2", "steps=1", `base_output_directory=${base}`],
+    ];
+    const begin = (name: string, path: string, keys = sizes) =>
+      halfbyte(["train", ...keys, `run_name=${name}`, `load_parameters_path=${path}`]);
+    const golden = goldenPath(`06_models/${llamaB}`);
+    const quantized = join(base, "quantized");
+    const weights = join(golden, "model.safetensors");
+    await quantizeModel(golden, quantized, { format: weightFormats.fp8_dynamic });
+    const file = await ggufOf(join(base, "b.gguf"), llamaB);
+    const [, part] = await splitGgufOf(join(base, "split"), llamaB, 2);
+    const said: Record<string, string> = {};
+    for (const [name, path] of Object.entries({ golden, file, part: part!, quantized })) {
+      const { exitCode, stdout, stderr } = await begin(`b-${name}`, path);
+      expect(exitCode, stderr).toBe(0);
+      said[name] = stdout;
+    }
+    expect(said.file).toContain(`weights from ${file}; the optimizer begins anew`);
+    expect(said.part).toContain(`weights from ${join(base, "split-00001-of-00002.gguf")}; the optimizer begins anew`);
+    expect(said.quantized).toContain("its weights are quantized; training goes on from what they decode to");
+    expect([firstLoss("b-file"), firstLoss("b-part")]).toEqual([firstLoss("b-golden"), firstLoss("b-golden")]);
+    const apart = Math.abs(firstLoss("b-quantized") - firstLoss("b-golden"));
+    expect(apart).toBeGreaterThan(0);
+    expect(apart).toBeLessThan(0.1);
+
+    const other = sizes.filter((key) => !/^(vocab_size|mlp_dim)=/.test(key));
+    const { exitCode, stderr } = await begin("b-other", file, [...other, "vocab_size=300", "mlp_dim=64"]);
+    expect(exitCode).toBe(2);
+    expect(stderr).toContain(
+      `the weights have vocab_size=256, mlp_dim=128, the run vocab_size=300, mlp_dim=64: set vocab_size=256 mlp_dim=128; their tokenizer is tokenizer_path=${file}\n`,
+    );
+    const state = await halfbyte(["train", ...sizes, "run_name=b-state", `load_full_state_path=${file}`]);
+    expect(state.stderr).toContain("a file of a model has weights, but no optimizer and no count of steps");
+    const single = await halfbyte(["train", ...sizes, "run_name=b-single", `load_parameters_path=${weights}`]);
+    expect(single.stderr).toContain(`this is a file of weights: give the folder it is in, ${golden}\n`);
+  });
+
   it("refuses weights of another model with the key to set, and what holds none, before anything is written", async () => {
     const path = `load_parameters_path=${first}`;
     await refused(
@@ -126,12 +169,12 @@ describe("load_parameters_path", () => {
     );
     await refused(
       [`load_parameters_path=${join(step, "params.safetensors")}`],
-      /: this is a file: give the folder it is in, .*step-00000006\n$/,
+      /: this is a file of weights: give the folder it is in, .*step-00000006\n$/,
     );
     await refused([path, "logits_via_embedding=true"], /: set logits_via_embedding=false\n$/);
     await refused(
       ["load_parameters_path=/nowhere"],
-      /load_parameters_path=\/nowhere: there is no such folder. Give a run's/,
+      /load_parameters_path=\/nowhere: there is no such file or folder. Give a Hugging Face/,
     );
     await refused([path, "init_weights_seed=3"], /init_weights_seed=3 has no effect: load_parameters_path gives the/);
   });
