@@ -78,8 +78,7 @@ function folderOf(path: string): RunFolder {
 
 async function rowsOf(folder: RunFolder): Promise<Row[]> {
   const { events } = existsSync(folder.events) ? readEvents(folder.events) : { events: [] };
-  const lossesOf = (type: "step" | "eval") =>
-    new Map(latestByStep(events, type).flatMap(({ step, loss }) => (typeof loss === "number" ? [[step, loss]] : [])));
+  const lossesOf = (type: "step" | "eval") => new Map(latestByStep(events, type).map(({ step, loss }) => [step, loss]));
   const [training, validation] = [lossesOf("step"), lossesOf("eval")];
   const best = bestCheckpoint(folder)?.step;
   const progress = progressLine();

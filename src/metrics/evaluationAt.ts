@@ -5,14 +5,13 @@ import { type EventOf, parseEventLine, type Timed } from "./events.ts";
 /** As `eventLine` writes them: other lines, which are many, are not parsed. */
 const begin = '{"type":"eval",';
 
-/** The last validation of a step, or undefined where there is none with its loss and its number of tokens. */
+/** The last validation of a step, or undefined where there is none. */
 export function evaluationAt(events: string, step: number): Timed<EventOf<"eval">> | undefined {
   if (!existsSync(events)) return undefined;
   const lines = readFileSync(events, "utf8").split("\n");
   for (const line of lines.reverse()) {
     const event = line.startsWith(begin) ? parseEventLine(line) : undefined;
-    if (event?.type !== "eval" || event.step !== step) continue;
-    if (typeof event.loss === "number" && Number.isInteger(event.validTokens)) return event;
+    if (event?.type === "eval" && event.step === step) return event;
   }
   return undefined;
 }

@@ -17,6 +17,7 @@ import {
 import { dirname } from "node:path";
 import { HalfbyteError } from "../base/errors.ts";
 import type { RunSummary } from "./compare.ts";
+import { isEvent } from "./eventChecks.ts";
 import type { NumericsRecord } from "./numerics.ts";
 import type { EvalRecord, StepRecord } from "./stepLine.ts";
 
@@ -118,8 +119,7 @@ export function parseEventLine(line: string): Timed<RunEvent> | undefined {
         ? (notFinite.get(value) ?? value)
         : value,
     );
-    if (typeof event !== "object" || event === null || !("type" in event) || !("time" in event)) return undefined;
-    return event as Timed<RunEvent>;
+    return isEvent(event) ? (event as Timed<RunEvent>) : undefined;
   } catch {
     return undefined;
   }

@@ -4,6 +4,7 @@ import { dataFormats } from "./dataFormats.ts";
 import type { FuzzFormat } from "./format.ts";
 import { ggufFormat } from "./ggufFormat.ts";
 import { modelFormats } from "./modelFormats.ts";
+import { runFormats } from "./runFormats.ts";
 import { tokenizerFormats } from "./tokenizerFormats.ts";
 
 export const formats: readonly FuzzFormat[] = [
@@ -11,5 +12,6 @@ export const formats: readonly FuzzFormat[] = [
   ggufFormat,
   ...tokenizerFormats,
   ...checkpointFormats,
+  ...runFormats,
   ...dataFormats,
 ];

@@ -55,6 +55,17 @@ describe("event lines", () => {
     );
   });
 
+  it("are none where a field is not what it is taken for; fields and types that are not known may be anything", () => {
+    const line = (event: object) => JSON.stringify({ time: time.toISOString(), ...event });
+    for (const other of [{ loss: "high" }, { loss: null }, { step: 1.5 }, { seconds: undefined }, { lossScale: [] }])
+      expect(parseEventLine(line({ ...step(1), ...other })), JSON.stringify(other)).toBe(undefined);
+    expect(parseEventLine(line({ ...start(0), config: null }))).toBe(undefined);
+    const numerics = { type: "numerics", step: 1, seconds: 1, sites: [{ layer: 0, module: "mlp.up", tensor: "x" }] };
+    expect(parseEventLine(line(numerics))).toBe(undefined);
+    expect(parseEventLine(line({ ...step(1), more: { a: [] } }))).toMatchObject({ step: 1, more: { a: [] } });
+    for (const type of ["later", "constructor"]) expect(parseEventLine(line({ type }))).toMatchObject({ type });
+  });
+
   it.each(["", "{", "3", "null", '{"step":1}'])("are not made of %s", (line) => {
     expect(parseEventLine(line)).toBeUndefined();
   });
