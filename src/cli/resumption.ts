@@ -10,7 +10,9 @@ import {
 } from "../checkpoint/index.ts";
 import {
   type Config,
+  type Difference,
   laterPrecision,
+  movedPaths,
   type PartialSettings,
   refuseChangedRun,
   resolve,
@@ -55,13 +57,20 @@ export async function placeToResume(
   return { ...newest, damaged };
 }
 
+/** What a run goes on with. */
+export interface Continuation {
+  readonly config: Config;
+  /** Paths that are others than before: what they hold is to be compared. */
+  readonly moved: readonly Difference[];
+}
+
 /** The configuration of a run that goes on. @throws UserError where it is another run's, or has no step left to do */
 export function continued(
   now: Config,
   folder: RunFolder,
   { step, path }: CheckpointPlace,
   say: (text: string) => void,
-): Config {
+): Continuation {
   const saved = savedConfig(folder.config);
   const config = withSavedSchedule(now, saved.keys, say);
   refuseChangedRun(saved.keys, config.keys, folder.path);
@@ -76,7 +85,7 @@ export function continued(
   const note = roundingNote(saved.keys, config.keys);
   if (note !== undefined) say(note);
   say(step === steps ? `${path} is the last step already; raise steps to train on` : `resuming from ${path}`);
-  return config;
+  return { config, moved: movedPaths(saved.keys, config.keys) };
 }
 
 /** The schedule stays as long as it was, where nobody set its length and more steps would stretch it. */

@@ -39,6 +39,7 @@ import {
 } from "../data/index.ts";
 import { rematPolicies } from "../models/rematPolicies.ts";
 import type { CheckpointPlan, RunPlan } from "../train/plan.ts";
+import { refuseOtherData } from "../train/sameData.ts";
 import { machineMistakes } from "./machineLimits.ts";
 import { progressLine } from "./progressLine.ts";
 import { continued, type PlaceToResume, placeToResume } from "./resumption.ts";
@@ -73,7 +74,7 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
   // A live run deletes older checkpoints, so that what another process reads there means nothing.
   if (existsSync(folder.path)) lockRun(folder);
   const newest = await placeToResume(named, folder, say);
-  const config = newest === undefined ? named : continued(named, folder, newest, say);
+  const { config, moved } = newest ? continued(named, folder, newest, say) : { config: named, moved: [] };
   const plan = planOf(config);
   refuseMistakes(machineMistakes(config, plan), "things are wrong");
   const data = opened ?? (await openData(config, tokenizer, say));
@@ -86,12 +87,15 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
     );
   }
   if (newest === undefined) return { config, folder, plan, data, ...(await beginning(config, plan, say)) };
+  const resume = { ...newest, ...(await loadCheckpoint(newest.path, plan.model)) };
+  refuseOtherData(resume.progress.data, { data, folder, keys: config.keys, moved });
+  for (const { key, before, after } of moved) say(`${key} was ${before} and is ${after}: the same contents`);
   for (const key of ["load_parameters_path", "load_full_state_path"] as const) {
     const path = config.keys[key];
     if (path !== undefined && path !== "")
       say(`${key}=${path} is where the run began; it goes on with its own weights`);
   }
-  return { config, folder, plan, data, resume: { ...newest, ...(await loadCheckpoint(newest.path, plan.model)) } };
+  return { config, folder, plan, data, resume };
 }
 
 /** What a run begins with that is another's, and says so. @throws UserError */

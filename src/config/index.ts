@@ -24,7 +24,7 @@ export {
   withSettings,
   withTokenizerVocab,
 } from "./resolve.ts";
-export { refuseChangedRun, resumable, resumableKeys, roundingNote } from "./resuming.ts";
+export { movedPaths, refuseChangedRun, resumable, resumableKeys, roundingNote } from "./resuming.ts";
 export type { SettingKey, Settings } from "./schema.ts";
 export { type Difference, differences, showConfig } from "./show.ts";
 export { adamwSettings, llamaConfig, lossScaleSettings, precisionPlan } from "./stages.ts";

@@ -11,15 +11,26 @@ export interface ResumableKeys {
   readonly why: string;
   /** Set: a change is one of rounding, which the run says. */
   readonly rounds?: true;
-  /** Whether they may change to what they are now; absent: they may. */
-  readonly allows?: (before: PartialSettings, now: PartialSettings) => boolean;
+  /** Whether one of them may change to what it is now; absent: it may. */
+  readonly allows?: (before: PartialSettings, now: PartialSettings, key: SettingKey) => boolean;
 }
+
+/** Where files are that a run reads. */
+const pathKeys: readonly SettingKey[] = ["dataset_path", "eval_dataset_path", "tokenizer_path"];
+
+/** How the sequences of a step are cut. */
+const cutKeys: readonly SettingKey[] = ["per_device_batch_size", "gradient_accumulation_steps"];
 
 /** The rows of the table in docs/checkpoints.md. */
 export const resumable: readonly ResumableKeys[] = [
   {
     keys: ["run_name", "base_output_directory"],
     why: "they are how the run is found: its folder may be moved or renamed",
+  },
+  {
+    keys: pathKeys,
+    why: "as long as what they hold stays: files may be moved or mounted elsewhere; their hashes are compared",
+    allows: (before, now, key) => Boolean(before[key]) && Boolean(now[key]),
   },
   { keys: ["steps"], why: "where the run ends; a schedule stays as long as it began" },
   { keys: ["eval_interval", "eval_steps", "eval_precision"], why: "validation changes no state" },
@@ -50,7 +61,7 @@ export const resumable: readonly ResumableKeys[] = [
     why: "for steps to come; those that are done stay what they were",
   },
   {
-    keys: ["per_device_batch_size", "gradient_accumulation_steps"],
+    keys: cutKeys,
     why: "as long as their product stays: a step has the same sequences, however they are cut",
     rounds: true,
     allows: (before, now) => sequencesOf(before) === sequencesOf(now),
@@ -72,11 +83,11 @@ const show = (value: Difference["before"]) => (value === undefined ? "(without e
 
 /** @throws UserError listing the keys that a resumed run may not change and does. */
 export function refuseChangedRun(saved: PartialSettings, now: PartialSettings, run: string): void {
-  const refused = resumable.filter(({ allows }) => allows?.(saved, now) === false).flatMap(({ keys }) => keys);
+  const refused = resumable.flatMap(({ keys, allows }) => keys.filter((key) => allows?.(saved, now, key) === false));
   const changed = differences(saved, now).filter(({ key }) => refused.includes(key) || !resumableKeys.includes(key));
   if (changed.length === 0) return;
   const list = changed.map(({ key, before, after }) => `  ${key}: ${show(before)} → ${show(after)}`);
-  const sequences = changed.some(({ key }) => refused.includes(key))
+  const sequences = changed.some(({ key }) => cutKeys.includes(key))
     ? `; per_device_batch_size times gradient_accumulation_steps must stay ${sequencesOf(saved)}`
     : "";
   throw new UserError(
@@ -84,6 +95,10 @@ export function refuseChangedRun(saved: PartialSettings, now: PartialSettings, r
     `${run} was started with other settings:\n${list.join("\n")}\nSet them back to resume it${sequences}, or choose another run_name; load_full_state_path=${run} begins a run of other settings with its whole state`,
   );
 }
+
+/** The paths that are others than when the run began; what they hold is to be compared. */
+export const movedPaths = (saved: PartialSettings, now: PartialSettings): Difference[] =>
+  differences(saved, now).filter(({ key }) => pathKeys.includes(key));
 
 /** Says which changed settings make results differ in rounding from here on; undefined where none does. */
 export function roundingNote(saved: PartialSettings, now: PartialSettings): string | undefined {

@@ -1,5 +1,4 @@
 /** From the data settings to batches: find the files, tokenise them or find their tokens, split, cut into sequences. */
-import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
 import {
   type BatchShape,
@@ -9,6 +8,7 @@ import {
   type ValidationBatches,
   validationOf,
 } from "./batches.ts";
+import { type DataHashes, dataHashes } from "./dataHashes.ts";
 import { requireDocument, requireTokens } from "./packing.ts";
 import { type PackingSettings, packingOf, strategyOf } from "./packingSettings.ts";
 import { onlyProcess, type ProcessPart } from "./processPart.ts";
@@ -82,8 +82,8 @@ export interface Dataset {
   readonly validation?: ValidationBatches;
   /** Absent where the data are no text. */
   readonly tokenizer?: Tokenizer;
-  /** SHA-256 (hex) of what training reads, which a resumed run must find again; absent for synthetic data. */
-  readonly trainHash?: string;
+  /** What a resumed run must find again; absent for synthetic data. */
+  readonly hashes?: DataHashes;
   /** What was read; absent for synthetic data. */
   readonly size?: {
     readonly train: SplitSize;
@@ -126,9 +126,7 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
       train: mixedBatches(batches, shape, { seed, part }),
       ...(validation && { validation }),
       tokenizer,
-      trainHash: createHash("sha256")
-        .update(JSON.stringify(training.map(({ hash, weight }) => [hash, weight])))
-        .digest("hex"),
+      hashes: dataHashes(sources, settings),
       size: sizeOfAll(sources),
       close() {
         for (const { close } of sources) close();

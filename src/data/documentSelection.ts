@@ -1,4 +1,5 @@
 /** Part of a stream's documents as a stream of its own, without copying: what training and validation each read. */
+import { createHash } from "node:crypto";
 import { invariant } from "../base/errors.ts";
 import { emptyLike, gather, joined } from "./gather.ts";
 import type { TokenArray, TokenStream } from "./tokenStream.ts";
@@ -18,6 +19,14 @@ interface Runs {
   readonly documentTo: Float64Array;
 }
 
+/** Both splits of a stream. */
+export interface SplitStreams {
+  readonly train: TokenStream;
+  readonly validation: TokenStream;
+  /** Tells which documents, or what part of a single one, are held out: equal ones have equal words. */
+  readonly heldOut: string;
+}
+
 /**
  * Splits documents in two by a number of each, its draw.
  * @param readDraws those of documents first .. first + count - 1
@@ -26,7 +35,7 @@ export function splitStream(
   stream: TokenStream,
   readDraws: (first: number, count: number) => Uint32Array,
   isHeldOut: (draw: number) => boolean,
-): { readonly train: TokenStream; readonly validation: TokenStream } {
+): SplitStreams {
   const collectors = [runCollector(), runCollector()] as const;
   let start = 0;
   for (let first = 0; first < stream.documents; first += blockSize) {
@@ -37,8 +46,9 @@ export function splitStream(
       start = ends[i]!;
     }
   }
-  const [train, validation] = collectors.map((collector) => selection(stream, collector.finish()));
-  return { train: train!, validation: validation! };
+  const [kept, held] = collectors.map((collector) => collector.finish()) as [Runs, Runs];
+  const heldOut = createHash("sha256").update(held.documentFrom).update(held.documentTo).digest("hex");
+  return { train: selection(stream, kept), validation: selection(stream, held), heldOut };
 }
 
 function runCollector() {
@@ -106,14 +116,14 @@ function selection(stream: TokenStream, runs: Runs): TokenStream {
  * Holds out the last `fraction` of a stream that is a single document, and so can't be split by document. Both parts get an end
  * token; a stream of stored tokens may have none of its own.
  */
-export function holdOutTail(
-  stream: TokenStream,
-  fraction: number,
-  eosId: number,
-): { readonly train: TokenStream; readonly validation: TokenStream } {
+export function holdOutTail(stream: TokenStream, fraction: number, eosId: number): SplitStreams {
   const body = stream.read(stream.length - 1, 1)[0] === eosId ? stream.length - 1 : stream.length;
   const kept = body - Math.round(body * fraction);
-  return { train: oneDocument(stream, 0, kept, eosId), validation: oneDocument(stream, kept, body, eosId) };
+  return {
+    train: oneDocument(stream, 0, kept, eosId),
+    validation: oneDocument(stream, kept, body, eosId),
+    heldOut: `tokens ${kept} to ${body}`,
+  };
 }
 
 /** Tokens from .. to - 1 as one document, and its end. */

@@ -34,6 +34,7 @@ export {
   renderChat,
   type TextSpan,
 } from "./chatTemplate.ts";
+export type { DataHashes } from "./dataHashes.ts";
 export {
   type DataProgress,
   type Dataset,

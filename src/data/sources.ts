@@ -27,8 +27,12 @@ export interface OpenSource {
   readonly weight?: number;
   readonly train?: TokenStream;
   readonly validation?: TokenStream;
-  /** Of what is trained on. */
+  /** Of its tokens, and of how much of them is held out. */
   readonly hash: string;
+  /** Tells what is held out; absent where nothing is. */
+  readonly heldOut?: string;
+  /** SHA-256 of each file, hexadecimal. */
+  readonly fileHashes: readonly string[];
   readonly bytes: number;
   readonly badRecords: number;
   close(): void;
@@ -79,15 +83,15 @@ export async function openSources(
     const splits = splitSources(reading, settings, tokenizer);
     const opened = reading.map(
       ({ tokens, files, ...source }, i): OpenSource => ({
-        ...{ ...source, ...splits[i]!, ...sizeOfFiles(files, tokens), close: tokens.stream.close },
+        ...{ ...source, ...splits[i]!, ...factsOf(files, tokens), close: tokens.stream.close },
       }),
     );
     for (const { path, files } of validation) {
       const tokens = await open(files);
       reading.push({ tokens, files, name: path });
       refuseCopies(files, tokens.fileHashes, trainedOn);
-      const { stream } = tokens;
-      opened.push({ name: path, validation: stream, hash: "", ...sizeOfFiles(files, tokens), close: stream.close });
+      const { stream, hash } = tokens;
+      opened.push({ name: path, validation: stream, hash, ...factsOf(files, tokens), close: stream.close });
     }
     return opened;
   } catch (error) {
@@ -108,7 +112,8 @@ export function readingOf(settings: SourceSettings) {
 /** What files hold, of settings that name some. */
 const kindOf = ({ datasetType }: Pick<SourceSettings, "datasetType">) => datasetType as DataKind;
 
-const sizeOfFiles = (files: readonly SourceFile[], { badRecords }: SourceTokens) => ({
+const factsOf = (files: readonly SourceFile[], { badRecords, fileHashes }: SourceTokens) => ({
+  fileHashes,
   bytes: files.reduce((sum, file) => sum + file.bytes, 0),
   badRecords: badRecords.count,
 });
@@ -179,9 +184,9 @@ function splitSources(
   sources: readonly NamedSource[],
   settings: SourceSettings,
   { eosId }: Tokenizer,
-): readonly { readonly train: TokenStream; readonly validation?: TokenStream; readonly hash: string }[] {
+): readonly Pick<OpenSource, "train" | "validation" | "hash" | "heldOut">[] {
   const fraction = heldOutFraction(settings);
-  const whole = ({ stream, hash }: SourceTokens) => ({ train: stream, hash });
+  const whole = ({ stream, hash }: SourceTokens): Pick<OpenSource, "train" | "hash"> => ({ train: stream, hash });
   if (fraction === 0) return sources.map(({ tokens }) => whole(tokens));
   const rules = heldOutRules(
     sources.map(({ tokens, files }) => ({
@@ -191,7 +196,7 @@ function splitSources(
     })),
     fraction,
   );
-  const splits = sources.map(({ tokens }, i) => {
+  const splits = sources.map(({ tokens }, i): ReturnType<typeof splitSources>[number] => {
     const { stream, readDraws, hash } = tokens;
     if (stream.documents === 0) return whole(tokens);
     const rule = rules[i]!;
@@ -200,11 +205,10 @@ function splitSources(
     return { ...split, hash: `${hash} without ${fraction}` };
   });
   // A source whose documents are all in others may hold out none of its own.
-  const some = splits.some((split) => "validation" in split && split.validation.documents > 0);
+  const some = splits.some(({ validation }) => (validation?.documents ?? 0) > 0);
   return splits.map((split) => {
-    if (!some || !("validation" in split) || split.validation.documents > 0) return split;
-    const { validation: _, ...kept } = split;
-    return kept;
+    const { validation, ...kept } = split;
+    return some && validation?.documents === 0 ? kept : split;
   });
 }
 

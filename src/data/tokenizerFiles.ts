@@ -1,5 +1,5 @@
 /** Tokenizers on disk: read from what `tokenizer_path` names, kept as Hugging Face's tools keep them. */
-import { copyFileSync, cpSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { copyFileSync, cpSync, existsSync, mkdirSync, realpathSync, renameSync, writeFileSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { type BpeModel, bpeTokenizer } from "./bpeTokenizer.ts";
@@ -65,6 +65,8 @@ export function copyTokenizer(path: string, folder: string): void {
   }
   const source = readTokenizerSource(path);
   mkdirSync(folder, { recursive: true });
+  // A run may go on with its own copy.
+  if (realpathSync(source.file) === join(realpathSync(folder), "tokenizer.json")) return;
   for (const name of beside) {
     const from = join(dirname(source.file), name);
     if (existsSync(from)) cpSync(from, join(folder, name), { recursive: true });

@@ -39,7 +39,8 @@ import { countParameters, type RunPlan } from "./plan.ts";
 import { precisionLines } from "./precisionSummary.ts";
 import { putStartingState, putState } from "./putState.ts";
 import { type RunEvaluation, runEvaluator } from "./runEvaluator.ts";
-import { dataIdentity, doneSoFar, otherKernelsNote, provenanceOf, refuseOtherData } from "./runRecord.ts";
+import { doneSoFar, otherKernelsNote, provenanceOf } from "./runRecord.ts";
+import { dataIdentity, refuseOtherData } from "./sameData.ts";
 import { makeSaver, type Saver } from "./saver.ts";
 import { adoptedState, resumedState, type TrainState } from "./state.ts";
 import { forwardOptions, stepOptions } from "./step.ts";
@@ -83,7 +84,7 @@ export interface RunOutcome {
 /** @throws HalfbyteError where it can't go on (the events say so too), UserError before anything is compiled */
 export async function runTraining(input: RunInput): Promise<RunOutcome> {
   const { folder, resume } = input;
-  if (resume) refuseOtherData(resume.progress.data, input.data, folder.path);
+  if (resume) refuseOtherData(resume.progress.data, input);
   makeRunFolder(folder);
   const unlock = lockRun(folder);
   const log = writing(folder.events, () => new EventLog(folder.events));

@@ -1,8 +1,5 @@
-/** What a checkpoint records of its run beside the arrays, and what a resumed run compares. */
-import { isDeepStrictEqual } from "node:util";
-import { UserError } from "../base/errors.ts";
+/** What a checkpoint records of its run beside the arrays. */
 import type { Progress } from "../checkpoint/index.ts";
-import type { Dataset } from "../data/index.ts";
 import {
   type Client,
   type NativeKernels,
@@ -15,22 +12,6 @@ import { settingsOfSwitches, showOverride } from "../quant/index.ts";
 import type { Done } from "./loop.ts";
 import { nameOfPrecision, phasesOf } from "./phases.ts";
 import type { RunPlan } from "./plan.ts";
-
-/** Hashes of the tokens and of what made them; data made by a rule have none. */
-export function dataIdentity({ tokenizer, trainHash }: Dataset): Progress["data"] {
-  return { ...(tokenizer && { tokenizer: tokenizer.hash }), ...(trainHash !== undefined && { tokens: trainHash }) };
-}
-
-/** @throws UserError where a run would go on with other data than it began with */
-export function refuseOtherData(saved: Progress["data"], data: Dataset, run: string): void {
-  const now = dataIdentity(data);
-  if (isDeepStrictEqual(saved, now)) return;
-  const what =
-    saved.tokenizer !== now.tokenizer
-      ? "the tokenizer is another one (its hash differs)"
-      : "the training text gives other tokens: its files have changed";
-  throw new UserError("E_RESUME", `${run} can't be resumed: ${what}. Put back what it was, or choose another run_name`);
-}
 
 /** Where a run stands: at its beginning, or at a checkpoint; those that count no steps by precision are of one. */
 export function doneSoFar(plan: RunPlan, progress?: Progress): Done {

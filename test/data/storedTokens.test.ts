@@ -59,8 +59,8 @@ describe("dataset_type=tokens", () => {
     expect(split.size!.validation!.documents).toBeLessThan(25);
     for (const text of heldOut.slice(1)) expect(documents).toContain(`${text}|`);
     const again = await openText({ datasetType: "tokens", datasetPath: folder, validationFraction: 0.2 });
-    expect(again.trainHash).toBe(split.trainHash);
-    expect(whole.trainHash).not.toBe(split.trainHash);
+    expect(again.hashes!.tokens).toBe(split.hashes!.tokens);
+    expect(whole.hashes!.tokens).not.toBe(split.hashes!.tokens);
   });
 
   it("A16: refuses an id that the vocabulary has not, with the file, the place and the id", async () => {
@@ -123,9 +123,9 @@ describe("dataset_type=tokens", () => {
     const folder = temporaryFolder({ "a.bin": bytesOf(idsOf("some text, and more|")) });
     const settings = { datasetType: "tokens", datasetPath: join(folder, "a.bin") } as const;
     const first = await openText(settings);
-    expect((await openText(settings)).trainHash).toBe(first.trainHash);
+    expect((await openText(settings)).hashes!.tokens).toBe(first.hashes!.tokens);
     writeFileSync(settings.datasetPath, bytesOf(idsOf("some text, but more|")));
-    expect((await openText(settings)).trainHash).not.toBe(first.trainHash);
+    expect((await openText(settings)).hashes!.tokens).not.toBe(first.hashes!.tokens);
     writeFileSync(settings.datasetPath, bytesOf([...idsOf("some text, but mor"), 999]));
     await expect(openText(settings)).rejects.toThrow("token 18");
   });

@@ -34,7 +34,7 @@ describe("the cache of tokens", () => {
     expect(written.length).toBe(1);
     const again = await openText({ datasetPath: folder, maxTargetLength: 16 });
     expect(entries(cache)).toEqual(written); // the window is no part of it
-    expect(again.trainHash).toBe(first.trainHash);
+    expect(again.hashes!.tokens).toBe(first.hashes!.tokens);
     expect(again.train.batchAt(1).tokens.shape).toEqual([1, 16]);
 
     const tokenizerPath = join(temporaryFolder(), "tokenizer");
@@ -45,7 +45,7 @@ describe("the cache of tokens", () => {
     // The same path, another vocabulary.
     saveTokenizer(await trainBpe([text("and that")], 270), tokenizerPath);
     const changed = await openText({ datasetPath: folder, tokenizerPath }, { vocabSize: 270 });
-    expect(changed.trainHash).not.toBe(other.trainHash);
+    expect(changed.hashes!.tokens).not.toBe(other.hashes!.tokens);
     expect(entries(cache).length).toBe(3);
   });
 
@@ -61,9 +61,9 @@ describe("the cache of tokens", () => {
     expect(Math.abs(statSync(path).mtimeMs - mtime.getTime())).toBeLessThan(1);
     const after = await openText({ datasetPath: folder });
     expect(after.size!.bytes).toBe(before.size!.bytes);
-    expect(after.trainHash).not.toBe(before.trainHash);
+    expect(after.hashes!.tokens).not.toBe(before.hashes!.tokens);
     writeFileSync(path, text("the cat"));
-    expect((await openText({ datasetPath: folder })).trainHash).toBe(before.trainHash);
+    expect((await openText({ datasetPath: folder })).hashes!.tokens).toBe(before.hashes!.tokens);
   });
 
   it("finds the tokens again wherever the data set lies, and by its content alone", async () => {
@@ -91,7 +91,7 @@ describe("the cache of tokens", () => {
     const said: string[] = [];
     const data = await openText({ datasetPath: folder }, { say: (line) => said.push(line) });
     expect(said).toEqual([expect.stringContaining("is not whole and is made anew")]);
-    expect(data.trainHash).toBe(whole.trainHash);
+    expect(data.hashes!.tokens).toBe(whole.hashes!.tokens);
     expect(data.train.batchAt(3)).toEqual(whole.train.batchAt(3));
     expect(existsSync(join(entry, "manifest.json"))).toBe(true);
   });
@@ -114,7 +114,7 @@ describe("the cache of tokens", () => {
     const left = join(cache, `${name}-1-00000000.tmp`);
     mkdirSync(left);
     writeFileSync(join(left, "tokens.bin"), "half");
-    expect((await openText({ datasetPath: folder })).trainHash).toBe(first.trainHash);
+    expect((await openText({ datasetPath: folder })).hashes!.tokens).toBe(first.hashes!.tokens);
     expect(tokenCache().entries).toBe(1);
     evictTokens(cache, 1e9);
     expect(existsSync(left)).toBe(true);
@@ -205,7 +205,7 @@ describe("the cache of tokens", () => {
     expect(said).toEqual([
       expect.stringMatching(/^note: tokens are not kept: .*HALFBYTE_CACHE chooses another folder$/),
     ]);
-    expect(unwritable.trainHash).toBe(kept.trainHash);
+    expect(unwritable.hashes!.tokens).toBe(kept.hashes!.tokens);
     expect(unwritable.train.batchAt(1)).toEqual(kept.train.batchAt(1));
 
     vi.stubEnv("HALFBYTE_TOKEN_CACHE", "much");

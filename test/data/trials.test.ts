@@ -63,10 +63,10 @@ describe("trials", () => {
     const text = (word: string) => `${word} sat on the mat, and that was that. `.repeat(8);
     const [cat, dog] = [temporaryFolder({ "a.txt": text("the cat") }), temporaryFolder({ "a.txt": text("the dog") })];
     const first = await open(cat);
-    expect((await open(cat)).trainHash).toBe(first.trainHash);
+    expect((await open(cat)).hashes!.tokens).toBe(first.hashes!.tokens);
     const edited = await open(dog);
     expect(edited.size!.bytes).toBe(first.size!.bytes);
-    expect(edited.trainHash).not.toBe(first.trainHash);
+    expect(edited.hashes!.tokens).not.toBe(first.hashes!.tokens);
     const shorter = await open(cat, { maxTargetLength: 32 });
     expect(shorter.train.windows).toBeGreaterThan(first.train.windows);
     expect(shorter.train.batchAt(1).tokens.shape).toEqual([1, 32]);

@@ -149,11 +149,11 @@ async function open(folder: string, changes: Partial<DatasetSettings>): Promise<
 }
 
 /** What there is to be seen of a data set. */
-function seen({ train, validation, trainHash, size, close }: Dataset): string {
+function seen({ train, validation, hashes, size, close }: Dataset): string {
   try {
     const batches = [1, 2, 3].map((step) => [...train.batchAt(step).tokens.data]);
     const checked = Array.from({ length: validation?.batches ?? 0 }, (_, i) => validation!.batchAt(i).tokens.data);
-    return JSON.stringify([batches, checked, trainHash, size]);
+    return JSON.stringify([batches, checked, hashes, size]);
   } finally {
     close?.();
   }
