@@ -157,7 +157,7 @@ function lazyStream(documents: number, lengthOf: (document: number) => number): 
 
 it("documents that are nothing but their ends are refused, for nothing is to be predicted", () => {
   const refused = () => requireDocument("training split", streamOf([[], []]));
-  expect(refused).toThrow("the training split has 2 document(s), and no token but their ends");
+  expect(refused).toThrow("the training split has 2 document(s) of a single token each");
   requireDocument("training split", streamOf([[], [1]]));
 });
 
