@@ -98,6 +98,9 @@ function groupsOf({ row_groups: groups }: FileMetaData, size: number): ParquetPa
     if (!(rows >= 0 && rows <= largestGroup)) {
       throw new Error(`a row group of ${rows} rows; the most that is read is ${largestGroup}`);
     }
+    // Nulls and empty lists are values too.
+    const least = Math.min(...columns.map(({ meta_data }) => Number(meta_data?.num_values ?? rows)));
+    if (least < rows) throw new Error(`a row group of ${rows} rows with a column of ${least} values`);
     const said = columns.reduce((sum, { meta_data }) => sum + Number(meta_data?.total_compressed_size ?? 0), 0);
     return { rows, bytes: Math.min(size, Math.max(0, said)) };
   });
