@@ -12,7 +12,7 @@ import {
 } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { HalfbyteError, UserError } from "../base/errors.ts";
-import { isAlive, startOf } from "./processes.ts";
+import { isAlive, startOf } from "../base/processes.ts";
 
 export interface RunFolder {
   readonly path: string;

@@ -9,7 +9,7 @@ import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
 import { fileHash } from "../base/fileHash.ts";
-import { isAlive } from "./processes.ts";
+import { isAlive } from "../base/processes.ts";
 import { reasonOf } from "./runFolder.ts";
 
 const manifestName = "manifest.json";

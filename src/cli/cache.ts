@@ -10,7 +10,7 @@ export const command: Command = {
   help: `Usage: halfbyte cache [clear [compiled|tokens]] [--json]
 
 Shows what is kept so that the same command starts sooner the next time: compiled programs, and the tokens of data sets.
-clear removes all of it, or one of the two.
+clear removes all of it, or one of the two, with what killed processes left unfinished; what a run is writing stays.
 
   --json   the same as one JSON object on standard output
 
@@ -41,8 +41,13 @@ Example: halfbyte cache
       if (compiled)
         lines.push(`removed ${programs(compiled.entries)}, ${megabytes(compiled.bytes)}, from ${compiled.folder}`);
       if (tokens)
-        lines.push(`removed tokens of ${dataSets(tokens.entries)}, ${megabytes(tokens.bytes)}, from ${tokens.folder}`);
-      result = { ...(compiled && { compiled: removed(compiled) }), ...(tokens && { tokens: removed(tokens) }) };
+        lines.push(
+          `removed tokens of ${dataSets(tokens.entries)}, ${megabytes(tokens.bytes)}${unfinishedText(tokens)}, from ${tokens.folder}`,
+        );
+      result = {
+        ...(compiled && { compiled: removed(compiled) }),
+        ...(tokens && { tokens: { ...removed(tokens), unfinished: tokens.unfinished } }),
+      };
     } else {
       const [compiled, tokens] = [compiledCache(), tokenCache()];
       lines.push(cacheText(compiled), compiled.folder, tokensText(tokens), tokens.folder);
@@ -53,7 +58,7 @@ Example: halfbyte cache
   },
 };
 
-const removed = ({ folder, entries, bytes }: ReturnType<typeof clearTokens>) => ({
+const removed = ({ folder, entries, bytes }: ReturnType<typeof clearCompiled>) => ({
   folder,
   removed: { entries, bytes },
 });
@@ -66,8 +71,13 @@ export const cacheText = (state: ReturnType<typeof compiledCache>): string =>
   `${programs(state.entries)}, ${roomText(state, "HALFBYTE_COMPILE_CACHE")}`;
 
 const tokensText = (state: ReturnType<typeof tokenCache>): string =>
-  `tokens of ${dataSets(state.entries)}, ${roomText(state, "HALFBYTE_TOKEN_CACHE")}`;
+  `tokens of ${dataSets(state.entries)}, ${roomText(state, "HALFBYTE_TOKEN_CACHE")}${unfinishedText(state)}`;
 
-function roomText({ bytes, limit }: ReturnType<typeof tokenCache>, variable: string): string {
+const unfinishedText = ({
+  unfinished: { entries, bytes },
+}: Pick<ReturnType<typeof tokenCache>, "unfinished">): string =>
+  entries === 0 ? "" : `, and ${entries} unfinished, ${megabytes(bytes)}`;
+
+function roomText({ bytes, limit }: Pick<ReturnType<typeof tokenCache>, "bytes" | "limit">, variable: string): string {
   return `${megabytes(bytes)}${limit === "off" ? `; switched off by ${variable}` : ` of at most ${megabytes(limit)}`}`;
 }

@@ -7,6 +7,7 @@ import { dirname, resolve } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
 import { fileHash } from "../base/fileHash.ts";
+import { unfinishedName } from "../base/unfinishedFiles.ts";
 
 const record = z.object({ stamp: z.string(), sha256: z.string() });
 const records = z.record(z.string(), record);
@@ -55,7 +56,7 @@ export function fileHashes(store: string): FileHashes {
       // What others have learned meanwhile stays; the oldest go first.
       const all = [...Object.entries(readStore(store)).filter(([path]) => !fresh.has(path)), ...fresh];
       fresh.clear();
-      const unfinished = `${store}.${process.pid}.tmp`;
+      const unfinished = unfinishedName(store);
       try {
         mkdirSync(dirname(store), { recursive: true });
         writeFileSync(unfinished, JSON.stringify(Object.fromEntries(all.slice(-mostRemembered))));

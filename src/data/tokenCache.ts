@@ -2,7 +2,7 @@
  * Tokens of data sets on disk, by what they were made of: a folder an entry, filled under another name, flushed, then renamed,
  * so that one is there whole or not at all. Several processes may read, make and remove at once.
  */
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import {
   accessSync,
   closeSync,
@@ -10,7 +10,6 @@ import {
   existsSync,
   fsyncSync,
   mkdirSync,
-  mkdtempSync,
   openSync,
   readdirSync,
   readFileSync,
@@ -23,14 +22,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { type CacheLimit, cacheLimit } from "../base/cacheLimit.ts";
 import { UserError } from "../base/errors.ts";
+import { removeAbandoned, unfinished, unfinishedName } from "../base/unfinishedFiles.ts";
 import { cacheFolder } from "../pjrt/index.ts";
 import { type FileHashes, fileHashes } from "./fileHashes.ts";
 import { parseManifest, type TokenForm, type TokenManifest, TokenWriter, tokenFormat } from "./tokenWriter.ts";
 
-/** Left by a process that was killed while it wrote. */
-const abandonedAfterMs = 3600_000;
-const unfinished = ".tmp";
 const hashStore = "files.json";
+/** Folders of tokens that are not kept, in the system's temporary folder, while they are filled. */
+const passing = "halfbyte-tokens";
 
 /** A folder of tokens that is whole. */
 export interface TokenEntry {
@@ -64,6 +63,9 @@ export const tokenCacheLimit = (text = process.env.HALFBYTE_TOKEN_CACHE): CacheL
 
 export function openTokenCache(say: (text: string) => void = () => {}): TokenCache {
   const folder = join(cacheFolder(), "tokens");
+  // What a killed process left may be large.
+  removeAbandoned(folder);
+  removeAbandoned(tmpdir(), passing);
   return { folder, limit: tokenCacheLimit(), hashes: fileHashes(join(folder, hashStore)), say };
 }
 
@@ -95,7 +97,9 @@ export async function cachedTokens(cache: TokenCache, make: MakeTokens): Promise
 
 function passingFolder(): string {
   try {
-    return mkdtempSync(join(tmpdir(), "halfbyte-tokens-"));
+    const folder = join(tmpdir(), unfinishedName(passing));
+    mkdirSync(folder, { mode: 0o700 });
+    return folder;
   } catch (error) {
     throw new UserError(
       "E_TOKEN_CACHE",
@@ -142,7 +146,7 @@ async function wholeEntry({ hashes, say }: TokenCache, folder: string): Promise<
 }
 
 function newFolder(place: string): string {
-  const folder = `${place}-${process.pid}-${randomBytes(4).toString("hex")}${unfinished}`;
+  const folder = unfinishedName(place);
   mkdirSync(folder);
   return folder;
 }
@@ -206,33 +210,52 @@ export function evictTokens(folder: string, limit: number, keep?: string): void 
     rmSync(path, { recursive: true, force: true });
     bytes -= size;
   }
-  for (const { path, lastUsed } of foldersIn(folder, (name) => name.endsWith(unfinished))) {
-    if (Date.now() - lastUsed > abandonedAfterMs) rmSync(path, { recursive: true, force: true });
-  }
+  removeAbandoned(folder);
+}
+
+/** How much there is of something. */
+export interface TokensSize {
+  readonly entries: number;
+  readonly bytes: number;
+}
+
+export interface TokenCacheState extends TokensSize {
+  readonly folder: string;
+  /** What is being written, and what killed processes left of it. */
+  readonly unfinished: TokensSize;
 }
 
 /** What the cache holds. */
-export function tokenCache(): { folder: string; entries: number; bytes: number; limit: CacheLimit } {
-  const folder = join(cacheFolder(), "tokens");
-  const all = listTokens(folder);
-  return {
-    folder,
-    entries: all.length,
-    bytes: all.reduce((sum, { bytes }) => sum + bytes, 0),
-    limit: tokenCacheLimit(),
-  };
+export function tokenCache(): TokenCacheState & { readonly limit: CacheLimit } {
+  return { ...cacheState(), limit: tokenCacheLimit() };
 }
 
-/** Removes every entry, whole or not, and gives what there was. */
-export function clearTokens(): { folder: string; entries: number; bytes: number } {
-  const { folder, entries, bytes } = tokenCache();
-  for (const { path } of foldersIn(folder, () => true)) rmSync(path, { recursive: true, force: true });
-  rmSync(join(folder, hashStore), { force: true });
-  return { folder, entries, bytes };
+function cacheState(): TokenCacheState {
+  const folder = join(cacheFolder(), "tokens");
+  return { folder, ...sizeOf(listTokens(folder)), unfinished: sizeOf(foldersIn(folder, isUnfinished)) };
 }
+
+const sizeOf = (all: readonly TokenEntryInfo[]): TokensSize => ({
+  entries: all.length,
+  bytes: all.reduce((sum, { bytes }) => sum + bytes, 0),
+});
+
+/** Removes every entry, and what killed processes left; what a living one is writing stays. Gives what was removed. */
+export function clearTokens(): TokenCacheState {
+  const before = cacheState();
+  const { folder } = before;
+  for (const { path } of listTokens(folder)) rmSync(path, { recursive: true, force: true });
+  rmSync(join(folder, hashStore), { force: true });
+  removeAbandoned(folder);
+  const left = cacheState().unfinished;
+  const unfinished = { entries: before.unfinished.entries - left.entries, bytes: before.unfinished.bytes - left.bytes };
+  return { ...before, unfinished };
+}
+
+const isUnfinished = (name: string) => name.endsWith(unfinished);
 
 export function listTokens(folder: string): TokenEntryInfo[] {
-  return foldersIn(folder, (name) => !name.endsWith(unfinished));
+  return foldersIn(folder, (name) => !isUnfinished(name));
 }
 
 /** Folders by name, the time of each the newest of it and of its files. */

@@ -2,9 +2,10 @@
  * Entries of a cache on disk: files named by their key, written whole or not at all by renaming, checked when read, the
  * longest unused removed first. Several processes may read, write and remove at once: a file that vanishes is a miss.
  */
-import { createHash, randomBytes } from "node:crypto";
+import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { removeAbandoned, unfinished, unfinishedName } from "../base/unfinishedFiles.ts";
 
 const magic = Buffer.from("halfbyte compiled program 1\n");
 const keyBytes = 32;
@@ -12,13 +13,10 @@ const sumBytes = 32;
 /** magic, key, sha256 of the content, its length as u64 */
 const headerBytes = magic.length + keyBytes + sumBytes + 8;
 const suffix = ".bin";
-const unfinished = ".tmp";
 /** Listing a folder costs time for every file. */
 const maxEntries = 4096;
 /** What removal leaves, of either limit: it does not have to begin again at the next write. */
 const keptShare = 0.9;
-/** Left by a process that was killed while it wrote. */
-const abandonedAfterMs = 3600_000;
 
 export interface EntryInfo {
   readonly path: string;
@@ -81,7 +79,7 @@ export function writeEntry(folder: string, key: string, content: Uint8Array, lim
   if (headerBytes + content.length > limit) return;
   const file = Buffer.concat([header(key, content), content]);
   mkdirSync(folder, { recursive: true });
-  const temporary = join(folder, `${key}-${process.pid}-${randomBytes(4).toString("hex")}${unfinished}`);
+  const temporary = join(folder, unfinishedName(key));
   try {
     writeFileSync(temporary, file, { flag: "wx" });
     renameSync(temporary, pathOf(folder, key));
@@ -124,9 +122,7 @@ export function evict(folder: string, limit: number): { bytes: number; entries: 
     bytes -= oldest.bytes;
     entries--;
   }
-  for (const { path, lastUsed } of listFiles(folder, unfinished)) {
-    if (Date.now() - lastUsed > abandonedAfterMs) remove(path);
-  }
+  removeAbandoned(folder);
   return { bytes, entries };
 }
 

@@ -1,5 +1,5 @@
 /** The cache of tokens: what it is keyed by, and what is left whatever happens while it is written. */
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import {
   existsSync,
   mkdirSync,
@@ -11,8 +11,10 @@ import {
   utimesSync,
   writeFileSync,
 } from "node:fs";
-import { join } from "node:path";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
+import { unfinishedName } from "../../src/base/unfinishedFiles.ts";
 import { fileHashes } from "../../src/data/fileHashes.ts";
 import { clearTokens, saveTokenizer, tokenCache, trainBpe } from "../../src/data/index.ts";
 import { cachedTokens, evictTokens, listTokens, openTokenCache } from "../../src/data/tokenCache.ts";
@@ -21,6 +23,8 @@ import { temporaryFolder } from "./temporaryFiles.ts";
 
 const text = (word: string) => `${word} sat on the mat, and that was that. `.repeat(20);
 const entries = (folder: string) => readdirSync(folder).filter((name) => name !== "files.json");
+/** A process that is gone. */
+const dead = spawnSync("true");
 /** As if the file was older: only hashes of files that have settled are remembered. */
 const settle = (path: string, seconds = 100) =>
   utimesSync(path, Date.now() / 1000 - seconds, Date.now() / 1000 - seconds);
@@ -106,21 +110,48 @@ describe("the cache of tokens", () => {
     expect(entries(cache).length).toBe(1);
   });
 
-  it("what a killed process left is no entry, and goes when it is old", async () => {
+  it("what another machine's process left is no entry, is counted, and goes when it is old", async () => {
     const cache = ownCache();
     const folder = temporaryFolder({ "a.txt": text("the cat") });
     const first = await openText({ datasetPath: folder });
     const [name] = entries(cache);
-    const left = join(cache, `${name}-1-00000000.tmp`);
+    const left = join(cache, `${name}-00000000-${dead.pid}-00000000.tmp`);
     mkdirSync(left);
     writeFileSync(join(left, "tokens.bin"), "half");
     expect((await openText({ datasetPath: folder })).hashes!.tokens).toBe(first.hashes!.tokens);
-    expect(tokenCache().entries).toBe(1);
+    expect(tokenCache()).toMatchObject({ entries: 1, unfinished: { entries: 1, bytes: 4 } });
     evictTokens(cache, 1e9);
     expect(existsSync(left)).toBe(true);
     for (const path of [join(left, "tokens.bin"), left]) settle(path, 7200);
     evictTokens(cache, 1e9);
     expect(existsSync(left)).toBe(false);
+  });
+
+  it("what a killed process of this machine left goes at once: at the next opening, by the limit, and by clearing", async () => {
+    const cache = ownCache();
+    const folder = temporaryFolder({ "a.txt": text("the cat") });
+    vi.stubEnv("TMPDIR", temporaryFolder());
+    const named = (path: string, pid: number | undefined) =>
+      unfinishedName(path).replace(`-${process.pid}-`, `-${pid}-`);
+    const leave = (pid: number | undefined) => {
+      const paths = [join(cache, "0".repeat(32)), join(tmpdir(), "halfbyte-tokens")].map((path) => named(path, pid));
+      for (const path of paths) mkdirSync(path, { recursive: true });
+      for (const path of paths) writeFileSync(join(path, "tokens.bin"), "half");
+      return { kept: paths[0]!, passing: paths[1]! };
+    };
+    const living = leave(process.pid);
+    let left = leave(dead.pid);
+    writeFileSync(named(join(cache, "files.json"), dead.pid), "{");
+    expect(tokenCache().unfinished).toEqual({ entries: 2, bytes: 8 });
+    await openText({ datasetPath: folder });
+    expect(entries(cache).filter((name) => name.endsWith(".tmp"))).toEqual([basename(living.kept)]);
+    expect([left.passing, living.passing].map((path) => existsSync(path))).toEqual([false, true]);
+    left = leave(dead.pid);
+    evictTokens(cache, 1e9);
+    expect(existsSync(left.kept)).toBe(false);
+    left = leave(dead.pid);
+    expect(clearTokens()).toMatchObject({ entries: 1, unfinished: { entries: 1, bytes: 4 } });
+    expect(entries(cache)).toEqual([basename(living.kept)]);
   });
 
   it("is whole after a process was killed while it tokenised", async () => {
@@ -139,10 +170,10 @@ describe("the cache of tokens", () => {
     child.kill("SIGKILL");
     await new Promise((resolve) => child.once("close", resolve));
     expect(entries(cache)).toEqual([expect.stringMatching(/\.tmp$/)]);
-    expect(tokenCache().entries).toBe(0);
+    expect(tokenCache()).toMatchObject({ entries: 0, unfinished: { entries: 1 } });
     const data = await openText({ datasetPath: folder });
     expect(data.size!.train.documents).toBe(40_000);
-    expect(tokenCache().entries).toBe(1);
+    expect(tokenCache()).toMatchObject({ entries: 1, unfinished: { entries: 0 } });
   });
 
   it("two processes that make the same at once end with one entry, whole", async () => {
