@@ -7,6 +7,7 @@ import { readFile } from "node:fs/promises";
 import { createInterface } from "node:readline";
 import { openSafetensors } from "../src/checkpoint/safetensors.ts";
 import { type HostArray, hostArray } from "../src/core/index.ts";
+import type { ValidationBatches } from "../src/data/index.ts";
 import { disposeTree, jit, putTree } from "../src/jit/index.ts";
 import { llamaFromHf } from "../src/models/hfMapping.ts";
 import { type LlamaOptions, type LlamaTree, llamaDelayedScaling } from "../src/models/llama.ts";
@@ -91,7 +92,8 @@ async function evaluating(model: LlamaOptions, ids: Int32Array, params: LlamaTre
         validTokens: mask.data.length,
         targetBytes: mask.data.length,
       });
-      return (await evaluator.evaluate(state, { windows: workload.batch, batches: 1, batchAt })).loss;
+      const batches: ValidationBatches = { windows: workload.batch, batches: 1, batchAt, ofProcess: () => batches };
+      return (await evaluator.evaluate(state, batches)).loss;
     },
     async reset() {},
   };

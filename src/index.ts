@@ -122,7 +122,7 @@ export type { ReduceOptions } from "./core/ops/reduce.ts";
 export type { PadOptions } from "./core/ops/shape.ts";
 export type { DrawStream, Word } from "./core/random.ts";
 export type { Scope } from "./core/scope.ts";
-export type { BatchShape, TrainingBatches, ValidationBatch, ValidationBatches } from "./data/batches.ts";
+export type { BatchShape, TrainingBatches } from "./data/batches.ts";
 // From their files: data/index.ts would load the readers of all forms of data with every import of the package.
 export { assistantSpans, chatExample, exampleDate } from "./data/chatExample.ts";
 export { loadChatTemplate } from "./data/chatFiles.ts";
@@ -143,10 +143,12 @@ export type {
 } from "./data/index.ts";
 export type { PackingReport } from "./data/packingReport.ts";
 export type { Packing, PackingStrategy } from "./data/packingSettings.ts";
+export type { ProcessPart } from "./data/processPart.ts";
 export { syntheticBatches } from "./data/synthetic.ts";
 export type { ByteSource } from "./data/tokenizer.ts";
 export { streamDecoder } from "./data/tokenizer.ts";
 export { loadTokenizer } from "./data/tokenizerFiles.ts";
+export type { ValidationBatch, ValidationBatches } from "./data/validationBatches.ts";
 export {
   type GgufFile,
   type GgufHeader,

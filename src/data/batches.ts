@@ -2,7 +2,7 @@
  * Batches as pure functions of a number: training step n always gets the same windows, whatever ran before, so resuming
  * needs no state. Each epoch visits every window once, in an order of its own.
  */
-import { invariant, UserError } from "../base/errors.ts";
+import { invariant } from "../base/errors.ts";
 import { type HostArray, hostArray } from "../core/hostArray.ts";
 import { sequenceOrder } from "./mixture.ts";
 import { addReports, type PackingReport } from "./packingReport.ts";
@@ -27,12 +27,6 @@ export interface Batch {
   readonly sources?: Uint16Array;
 }
 
-/** A validation batch also knows the bytes of text its targets stand for, the unit of bits per byte. */
-export interface ValidationBatch extends Batch {
-  readonly mask: HostArray;
-  readonly targetBytes: number;
-}
-
 /** The batches of training, by step, without end. */
 export interface TrainingBatches {
   /** Sequences of all sources together. */
@@ -47,16 +41,6 @@ export interface TrainingBatches {
   epochAt(step: number): number;
   /** The same of each source; absent where there is one. */
   epochsAt?(step: number): readonly { readonly source: string; readonly epochs: number }[];
-}
-
-/** The batches of one pass over the validation text. */
-export interface ValidationBatches {
-  readonly windows: number;
-  readonly batches: number;
-  /** Batch `index` (from 0). Windows come in their order, each once; the last batch is filled up with padding. */
-  batchAt(index: number): ValidationBatch;
-  /** The source that batch `index` is all of; absent where there is one. */
-  sourceAt?(index: number): string;
 }
 
 /** How packed tokens are cut into batches. */
@@ -137,91 +121,6 @@ export function mixedBatches(
       return { ...finishBatch(batch, shape), ...(sources.length > 1 && { sources: sourceOf }) };
     },
   };
-}
-
-/** Validation batches over every token of a stream. @param bytesOfToken bytes of text by token id. */
-export function validationBatches(
-  stream: TokenStream,
-  shape: BatchShape,
-  bytesOfToken: ArrayLike<number>,
-): ValidationBatches {
-  return validationOf(sequencesOf(stream, shape, "padded"), shape, bytesOfToken);
-}
-
-/** The same of sequences that are there: those of a whole stream, its end padded. */
-export function validationOf(
-  sequences: Sequences,
-  shape: BatchShape,
-  bytesOfToken: ArrayLike<number>,
-): ValidationBatches {
-  const { batchSize } = shape;
-  const batches = Math.ceil(sequences.count / batchSize);
-  return {
-    windows: sequences.count,
-    batches,
-    batchAt(index) {
-      invariant(Number.isInteger(index) && index >= 0 && index < batches, `validation batch ${index} of ${batches}`);
-      const rows = emptyBatch(shape, true, sequences.segmented);
-      const first = index * batchSize;
-      const count = Math.min(batchSize, sequences.count - first);
-      for (let row = 0; row < count; row++) sequences.write(first + row, rows, row);
-      const batch = finishBatch(rows, shape);
-      let targetBytes = 0;
-      for (let i = 0; i < rows.targets.length; i++) {
-        if (rows.mask![i] === 1) targetBytes += bytesOfToken[rows.targets[i]!]!;
-      }
-      return { ...batch, mask: batch.mask!, targetBytes };
-    },
-  };
-}
-
-/** One validation over several sources, of which each has batches of its own. Any beginning of it has some of each. */
-export function joinedValidation(
-  parts: readonly { readonly name: string; readonly batches: ValidationBatches }[],
-): ValidationBatches {
-  const [only] = parts;
-  if (parts.length === 1) return only!.batches;
-  const order = parts
-    .flatMap(({ name, batches }) =>
-      Array.from({ length: batches.batches }, (_, index) => ({
-        name,
-        batches,
-        index,
-        at: (index + 0.5) / batches.batches,
-      })),
-    )
-    .sort((a, b) => a.at - b.at);
-  return {
-    windows: parts.reduce((sum, { batches }) => sum + batches.windows, 0),
-    batches: order.length,
-    batchAt(index) {
-      const { batches, index: own } = order[index]!;
-      return batches.batchAt(own);
-    },
-    sourceAt: (index) => order[index]!.name,
-  };
-}
-
-/**
- * Of the first `maxBatches` batches (default: all); those of each source, where there are several.
- * @throws UserError where their targets stand for no byte of text, such as ends of documents alone: bits per byte mean nothing then
- */
-export function requireTargetBytes(
-  { batches, batchAt, sourceAt }: ValidationBatches,
-  maxBatches: number = batches,
-): void {
-  const found = new Map<string, boolean>();
-  for (let index = 0; index < Math.min(maxBatches, batches); index++) {
-    const source = sourceAt?.(index) ?? "";
-    if (found.get(source) !== true) found.set(source, batchAt(index).targetBytes > 0);
-  }
-  const without = [...found].find(([, has]) => !has)?.[0];
-  if (without === undefined) return;
-  const split = without === "" ? "validation split" : `validation split of ${without}`;
-  throw new UserError(
-    "E_TOO_FEW_TOKENS",
-    `the ${split} has nothing to predict but tokens of no text, such as documents' ends: add text, or raise eval_steps if it is set`,
-  );
 }
 
 /** The rows of a batch while they are written; zeros at first. */

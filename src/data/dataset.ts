@@ -1,13 +1,6 @@
 /** From the data settings to batches: find the files, tokenise them or find their tokens, split, cut into sequences. */
 import { UserError } from "../base/errors.ts";
-import {
-  type BatchShape,
-  joinedValidation,
-  mixedBatches,
-  type TrainingBatches,
-  type ValidationBatches,
-  validationOf,
-} from "./batches.ts";
+import { type BatchShape, mixedBatches, type TrainingBatches } from "./batches.ts";
 import { type DataHashes, dataHashes } from "./dataHashes.ts";
 import { requireDocument, requireTokens } from "./packing.ts";
 import { type PackingSettings, packingOf, strategyOf } from "./packingSettings.ts";
@@ -19,6 +12,7 @@ import { syntheticBatches } from "./synthetic.ts";
 import { type Tokenizer, textBytes } from "./tokenizer.ts";
 import { loadTokenizer } from "./tokenizerFiles.ts";
 import type { TokenStream } from "./tokenStream.ts";
+import { joinedValidation, type ValidationBatches, validationOf } from "./validationBatches.ts";
 
 /** The data group of a resolved configuration. */
 export interface DatasetSettings extends PackingSettings {
@@ -107,7 +101,8 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
   const { perDeviceBatchSize: batchSize, maxTargetLength: windowLength } = settings;
   const packing = packingOf(settings);
   const shape = { batchSize, windowLength, microBatches: options.microBatches ?? 1, packing };
-  if (settings.datasetType === "synthetic") return syntheticBatches(options.vocabSize, shape, options.shuffleSeed);
+  const { shuffleSeed: seed, part = onlyProcess } = options;
+  if (settings.datasetType === "synthetic") return syntheticBatches(options.vocabSize, shape, seed, part);
 
   const tokenizer = options.tokenizer ?? loadTokenizer(settings.tokenizerPath);
   requireVocab(tokenizer, options.vocabSize);
@@ -115,7 +110,6 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
   try {
     requireEnough(sources, settings);
     const training = sources.flatMap(({ train, ...source }) => (train ? { ...source, train } : []));
-    const { shuffleSeed: seed, part = onlyProcess } = options;
     const batches = training.map(({ name, train, weight }) => ({
       ...{ name, sequences: sequencesOf(train, shape, "full") },
       ...(weight !== undefined && { weight }),
@@ -124,7 +118,7 @@ export async function openDataset(settings: DatasetSettings, options: OpenDatase
     const validation = validationOfAll(sources, shape, tokenizer);
     return {
       train: mixedBatches(batches, shape, { seed, part }),
-      ...(validation && { validation }),
+      ...(validation && { validation: validation.ofProcess(part) }),
       tokenizer,
       hashes: dataHashes(sources, settings),
       size: sizeOfAll(sources),

@@ -7,13 +7,9 @@ export {
   type Batch,
   type BatchRows,
   type BatchShape,
-  requireTargetBytes,
   type Sequences,
   type TrainingBatches,
   trainingBatches,
-  type ValidationBatch,
-  type ValidationBatches,
-  validationBatches,
 } from "./batches.ts";
 export { type BpeModel, bpeTokenizer } from "./bpeTokenizer.ts";
 export { smallestVocab, type TrainBpeOptions, trainBpe, trainedEos } from "./bpeTrainer.ts";
@@ -68,3 +64,9 @@ export { copyTokenizer, loadTokenizer, saveTokenizer, tokenizerFormat } from "./
 export { parseTokenizerJson, toTokenizerJson } from "./tokenizerJson.ts";
 export { memoryStream, type TokenArray, type TokenStream } from "./tokenStream.ts";
 export { type TrainingTexts, trainingTexts } from "./trainingTexts.ts";
+export {
+  requireTargetBytes,
+  type ValidationBatch,
+  type ValidationBatches,
+  validationBatches,
+} from "./validationBatches.ts";

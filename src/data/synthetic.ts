@@ -4,16 +4,17 @@
  * without the ones before it.
  */
 import { invariant } from "../base/errors.ts";
-import { hostArray } from "../core/hostArray.ts";
 import {
+  type BatchRows,
   type BatchShape,
   emptyBatch,
   finishBatch,
   stepShape,
   type TrainingBatches,
-  type ValidationBatches,
 } from "./batches.ts";
 import { hashInts } from "./hash.ts";
+import { onlyProcess, type ProcessPart, rowsOfProcess } from "./processPart.ts";
+import { type ValidationBatches, validationOf } from "./validationBatches.ts";
 
 const successorShares = [0.6, 0.2, 0.15, 0.05];
 
@@ -36,8 +37,12 @@ export function syntheticBatches(
   vocabSize: number,
   shape: BatchShape,
   seed: number,
+  part: ProcessPart = onlyProcess,
 ): { train: TrainingBatches; validation: ValidationBatches } {
-  const { batchSize, windowLength } = shape;
+  const { windowLength } = shape;
+  const { batchSize: all } = stepShape(shape);
+  const positions = rowsOfProcess(shape, part);
+  const own = { batchSize: positions.length, windowLength };
   const successors = successorTable(vocabSize);
   const trainStream: Stream = { id: 1, seed };
   const fill = (rows: { tokens: Int32Array; targets: Int32Array }, row: number, stream: Stream, window: number) => {
@@ -48,36 +53,27 @@ export function syntheticBatches(
       rows.targets[row * windowLength + t] = state;
     }
   };
+  const validation = {
+    count: validationWindows,
+    masked: true,
+    write(index: number, batch: BatchRows, row: number) {
+      fill(batch, row, validationStream, index);
+      batch.mask!.fill(1, row * windowLength, (row + 1) * windowLength);
+    },
+  };
   return {
     train: {
       windows: Number.POSITIVE_INFINITY,
       epochAt: () => 0,
       batchAt(step) {
         invariant(Number.isInteger(step) && step >= 1, `training steps count from 1; got ${step}`);
-        const whole = stepShape(shape);
-        const batch = emptyBatch(whole);
-        const first = (step - 1) * whole.batchSize;
-        for (let row = 0; row < whole.batchSize; row++) fill(batch, row, trainStream, first + row);
-        return finishBatch(batch, whole);
+        const batch = emptyBatch(own);
+        for (const [row, position] of positions.entries()) fill(batch, row, trainStream, (step - 1) * all + position);
+        return finishBatch(batch, own);
       },
     },
-    validation: {
-      windows: validationWindows,
-      batches: Math.ceil(validationWindows / batchSize),
-      batchAt(index) {
-        const batch = emptyBatch(shape);
-        const rows = Math.min(batchSize, validationWindows - index * batchSize);
-        invariant(rows > 0, `validation batch ${index} of ${Math.ceil(validationWindows / batchSize)}`);
-        for (let row = 0; row < rows; row++) fill(batch, row, validationStream, index * batchSize + row);
-        const mask = new Float32Array(batchSize * windowLength).fill(1, 0, rows * windowLength);
-        return {
-          ...finishBatch(batch, shape),
-          mask: hostArray([batchSize, windowLength], "float32", mask),
-          validTokens: rows * windowLength,
-          targetBytes: rows * windowLength, // a token of no text counts as a byte, so that bits per byte is bits per token
-        };
-      },
-    },
+    // A token of no text counts as a byte, so that bits per byte is bits per token.
+    validation: validationOf(validation, shape, new Uint8Array(vocabSize).fill(1)).ofProcess(part),
   };
 }
 

@@ -1,5 +1,5 @@
 /** Validation: the loss of all held-out tokens together, computed as training's forward pass computes. */
-import { requireTargetBytes, type ValidationBatch, type ValidationBatches } from "../data/batches.ts";
+import { requireTargetBytes, type ValidationBatch, type ValidationBatches } from "../data/validationBatches.ts";
 import { disposeTree, fetchTree, jit } from "../jit/index.ts";
 import { bitsPerByte } from "../metrics/index.ts";
 import { type LlamaBatch, type LlamaOptions, llamaLoss } from "../models/llama.ts";

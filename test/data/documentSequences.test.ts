@@ -1,12 +1,13 @@
 /** Packed documents, by property: every document is there once, whole, and nothing of it is anybody else's. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type Batch, type BatchShape, trainingBatches, validationBatches } from "../../src/data/batches.ts";
+import { type Batch, type BatchShape, trainingBatches } from "../../src/data/batches.ts";
 import { documentSequences } from "../../src/data/documentSequences.ts";
 import { packDocuments, requireDocument } from "../../src/data/packing.ts";
 import { paddingShare } from "../../src/data/packingReport.ts";
 import type { Packing } from "../../src/data/packingSettings.ts";
 import { memoryStream, type TokenStream } from "../../src/data/tokenStream.ts";
+import { validationBatches } from "../../src/data/validationBatches.ts";
 
 const eos = 60_000;
 const tokenizer = { vocabSize: 60_001, eosId: eos };

@@ -2,11 +2,13 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { mixedBatches } from "../../src/data/batches.ts";
+import type { Dataset } from "../../src/data/index.ts";
 import { mixturePattern, parseMixture, sequenceOrder } from "../../src/data/mixture.ts";
 import { packDocuments } from "../../src/data/packing.ts";
-import { rowsOfProcess } from "../../src/data/processPart.ts";
+import { type ProcessPart, rowsOfProcess } from "../../src/data/processPart.ts";
 import { streamWindows } from "../../src/data/streamWindows.ts";
 import { memoryStream } from "../../src/data/tokenStream.ts";
+import { requireTargetBytes, type ValidationBatch } from "../../src/data/validationBatches.ts";
 import { openText, ownCache, validationText } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 
@@ -177,5 +179,60 @@ describe("processes", () => {
       expect(parts[0]!.epochAt(step)).toBe(parts[1]!.epochAt(step));
     }
     expect(() => rowsOfProcess(shape, { index: 0, count: 3 })).toThrow("choose a multiple of 3");
+  });
+
+  it("validate every window of all sources exactly once, in as many batches each, whatever the data", async () => {
+    ownCache();
+    const records = (word: string, count: number) =>
+      Array.from(
+        { length: count },
+        (_, i) => `${JSON.stringify({ text: `${word} ${"x".repeat(i % 17)} ${i}` })}\n`,
+      ).join("");
+    const folder = temporaryFolder({ "a.jsonl": records("first", 40), "b.jsonl": records("other", 9) });
+    const [a, b] = [join(folder, "a.jsonl"), join(folder, "b.jsonl")];
+    const kinds = [
+      { datasetPath: `${a};${b}`, validationFraction: 0.4 },
+      { datasetPath: a, evalDatasetPath: b, packing: "best_fit" },
+      { datasetType: "synthetic" },
+    ] as const;
+    const rowsIn = ({ targets, mask }: ValidationBatch) =>
+      Array.from({ length: targets.shape[0]! }, (_, row) =>
+        Array.from({ length: 8 }, (_, i) =>
+          mask.data[row * 8 + i] === 1 ? Number(targets.data[row * 8 + i]) : -1,
+        ).join(" "),
+      );
+    for (const kind of kinds) {
+      const open = async (part?: ProcessPart) =>
+        (await openText({ perDeviceBatchSize: 4, ...kind }, part ? { part } : {})).validation!;
+      const alone = await open();
+      for (const count of [1, 2, 4]) {
+        const parts = await Promise.all(Array.from({ length: count }, (_, index) => open({ index, count })));
+        for (const part of parts) expect([part.windows, part.batches]).toEqual([alone.windows, alone.batches]);
+        for (let index = 0; index < alone.batches; index++) {
+          const whole = alone.batchAt(index);
+          const own = parts.map((part) => part.batchAt(index));
+          for (const part of parts) expect(part.sourceAt?.(index)).toBe(alone.sourceAt?.(index));
+          expect(own.flatMap(rowsIn)).toEqual(rowsIn(whole));
+          for (const key of ["validTokens", "targetBytes"] as const) {
+            expect(own.reduce((sum, batch) => sum + batch[key], 0)).toBe(whole[key]);
+          }
+        }
+        // Also one that has nothing of its own is not refused: the others have.
+        for (const part of parts) expect(() => requireTargetBytes(part)).not.toThrow();
+      }
+      expect(() => alone.ofProcess({ index: 0, count: 3 })).toThrow("choose a multiple of 3");
+    }
+  });
+
+  it("train on synthetic data apart too", async () => {
+    const settings = { datasetType: "synthetic", perDeviceBatchSize: 4 } as const;
+    const options = { microBatches: 2 };
+    const alone = await openText(settings, options);
+    const parts = await Promise.all(
+      [0, 1].map((index) => openText(settings, { ...options, part: { index, count: 2 } })),
+    );
+    const rows = ({ train }: Dataset, from: number) => train.batchAt(3).tokens.data.slice(from * 8, (from + 2) * 8);
+    const joined = [0, 2].flatMap((from) => parts.flatMap((part) => [...rows(part, from)]));
+    expect(joined).toEqual([...alone.train.batchAt(3).tokens.data]);
   });
 });

@@ -1,8 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { type BatchShape, trainingBatches, validationBatches } from "../../src/data/batches.ts";
+import { type BatchShape, trainingBatches } from "../../src/data/batches.ts";
 import { fullWindows, packDocuments } from "../../src/data/packing.ts";
 import { memoryStream } from "../../src/data/tokenStream.ts";
+import { validationBatches } from "../../src/data/validationBatches.ts";
 
 const tokenizer = { vocabSize: 1000, eosId: 999 };
 const documents = fc.array(fc.array(fc.integer({ min: 0, max: 998 }), { maxLength: 30 }), {

@@ -12,6 +12,7 @@ const only = (...batches: ValidationBatch[]): ValidationBatches => ({
   windows: batches.length,
   batches: batches.length,
   batchAt: (index) => batches[index]!,
+  ofProcess: () => only(...batches),
 });
 
 describe("validation", () => {
