@@ -1,6 +1,6 @@
 /** The documents of files in order, whatever the files' form: long texts in parts, records each in one. */
 import { UserError } from "../base/errors.ts";
-import { hashString } from "./hash.ts";
+import { textHash } from "./hash.ts";
 import { jsonLines } from "./jsonLines.ts";
 import { parquetRows } from "./parquetRows.ts";
 import { readTextParts } from "./readText.ts";
@@ -16,7 +16,7 @@ export type DocumentPart =
       readonly continues: boolean;
       /** The document ends with this part. */
       readonly last: boolean;
-      /** Decides whether the document is held out for validation. */
+      /** Hash of the document's text up to here: at its last part, what decides whether it is held out for validation. */
       readonly draw: number;
     }
   | { readonly kind: "record"; readonly document: RecordDocument; readonly place: string };
@@ -29,6 +29,8 @@ export interface ReadingOptions {
   readonly badRecords?: "stop" | "skip";
   /** Plain texts come whole, not in parts. Default: false. */
   readonly wholeTexts?: boolean;
+  /** Told of each plain text at its end, with what decides whether it is held out; not of one without text. */
+  readonly onText?: (file: SourceFile, draw: number) => void;
   /** Told how many bytes of the files were read since the last time. */
   readonly onRead?: (bytes: number) => void;
   /** Told of each record that is left out: "FILE:3: why". */
@@ -36,7 +38,7 @@ export interface ReadingOptions {
 }
 
 /**
- * Plain texts are each a document; their draws are hashes of their paths within the data set. Empty documents are left out.
+ * Plain texts are each a document. Empty documents are left out.
  * @throws UserError where a file can't be read, or a record can't be used and that stops
  */
 export async function* readDocuments(
@@ -51,11 +53,14 @@ export async function* readDocuments(
 
 async function* textParts(
   file: SourceFile,
-  { wholeTexts: whole = false, onRead }: ReadingOptions,
+  { wholeTexts: whole = false, onText, onRead }: ReadingOptions,
 ): AsyncGenerator<DocumentPart> {
-  const draw = hashString(file.key);
+  const hash = textHash();
   let continues = false;
   for await (const { text, last } of readTextParts([file], { whole, ...(onRead && { onRead }) })) {
+    hash.add(text);
+    const draw = hash.value();
+    if (last) onText?.(file, draw);
     yield { kind: "part", text, continues, last, draw };
     continues = !last;
   }

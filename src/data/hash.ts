@@ -15,9 +15,23 @@ export function hashInts(...values: readonly number[]): number {
   return h;
 }
 
-/** One 32-bit hash of a string's UTF-16 code units. */
+/** One 32-bit hash of a text's UTF-16 code units: of the parts that were added, however the text is cut. */
+export function textHash(): { add(part: string): void; value(): number } {
+  let [hash, length] = [0x811c9dc5, 0];
+  return {
+    add(part) {
+      let h = hash;
+      for (let i = 0; i < part.length; i++) h = Math.imul(h ^ part.charCodeAt(i), 0x01000193);
+      hash = h;
+      length += part.length;
+    },
+    value: () => mix32(hash ^ length),
+  };
+}
+
+/** The same of a text that is there whole. */
 export function hashString(text: string): number {
-  let h = 0x811c9dc5;
-  for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 0x01000193);
-  return mix32(h ^ text.length);
+  const hash = textHash();
+  hash.add(text);
+  return hash.value();
 }

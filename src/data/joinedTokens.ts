@@ -45,6 +45,7 @@ export function joinedTokens(parts: readonly SourceTokens[]): SourceTokens {
     hash: parts.map(({ hash }) => hash).join(" "),
     badRecords: { count: 0 },
     fileHashes: parts.flatMap(({ fileHashes }) => fileHashes),
+    textDraws: [],
   };
 }
 

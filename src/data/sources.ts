@@ -5,6 +5,7 @@ import type { DatasetSettings, OpenDatasetOptions } from "./dataset.ts";
 import { holdOutTail, splitStream } from "./documentSelection.ts";
 import { parseMixture } from "./mixture.ts";
 import { parseColumns, type RecordKind } from "./records.ts";
+import { countShared, drawBlocks } from "./sharedDocuments.ts";
 import {
   type DataKind,
   isStored,
@@ -90,6 +91,7 @@ export async function openSources(
       const tokens = await open(files);
       reading.push({ tokens, files, name: path });
       refuseCopies(files, tokens.fileHashes, trainedOn);
+      tellShared({ name: path, tokens, files }, reading.slice(0, train.length), tokenizer, say);
       const { stream, hash } = tokens;
       opened.push({ name: path, validation: stream, hash, ...factsOf(files, tokens), close: stream.close });
     }
@@ -190,7 +192,7 @@ function splitSources(
   if (fraction === 0) return sources.map(({ tokens }) => whole(tokens));
   const rules = heldOutRules(
     sources.map(({ tokens, files }) => ({
-      ...{ files, fileHashes: tokens.fileHashes, smallestDraw: tokens.smallestDraw },
+      ...{ files, textDraws: tokens.textDraws, smallestDraw: tokens.smallestDraw },
       documents: tokens.stream.documents,
       hasDraw: (draw) => hasDraw(tokens, draw),
     })),
@@ -214,9 +216,7 @@ function splitSources(
 
 function allHeldOut(source: NamedSource, sources: readonly NamedSource[], fraction: number): UserError {
   const { name, tokens } = source;
-  const isShared = ({ tokens: other }: NamedSource) =>
-    other.fileHashes.some((hash) => tokens.fileHashes.includes(hash)) || hasDraw(other, tokens.smallestDraw);
-  const other = sources.find((one) => one !== source && isShared(one));
+  const other = sources.find((one) => one !== source && hasDraw(one.tokens, tokens.smallestDraw));
   const what =
     other === undefined
       ? `validation_fraction=${fraction} takes all of them (equal documents go together). Lower it, add documents`
@@ -231,10 +231,31 @@ function allHeldOut(source: NamedSource, sources: readonly NamedSource[], fracti
 export const heldOutFraction = ({ evalDatasetPath, validationFraction }: SourceSettings): number =>
   evalDatasetPath === "" ? validationFraction : 0;
 
-function hasDraw({ stream, readDraws }: SourceTokens, draw: number): boolean {
-  const block = 1 << 16;
-  for (let first = 0; first < stream.documents; first += block) {
-    if (readDraws(first, Math.min(block, stream.documents - first)).includes(draw)) return true;
-  }
+function hasDraw(tokens: SourceTokens, draw: number): boolean {
+  for (const [, draws] of drawBlocks(tokens)) if (draws.includes(draw)) return true;
   return false;
+}
+
+/**
+ * Tells how many documents of validation data are trained on too, whatever form either has.
+ * @throws UserError where all are
+ */
+function tellShared(
+  { name, tokens }: NamedSource,
+  training: readonly NamedSource[],
+  { eosId }: Tokenizer,
+  say: (text: string) => void,
+): void {
+  const { documents } = tokens.stream;
+  const others = training.map(({ tokens }) => tokens);
+  const shared = countShared(tokens, others, eosId);
+  if (shared === 0) return;
+  if (shared < documents) {
+    say(`note: ${shared} of the ${documents} documents of ${name} are trained on too: of them validation says nothing`);
+    return;
+  }
+  throw new UserError(
+    "E_SPLIT_OVERLAP",
+    `eval_dataset_path: every document of ${name} (${documents}) is trained on too, if in another form: validation on training text says nothing. Remove them from one of the two, or use validation_fraction instead`,
+  );
 }

@@ -40,8 +40,8 @@ export function splitDocuments<T extends { readonly key: string; readonly bytes:
 /** What of a source decides its split. */
 export interface SplitSource {
   readonly files: readonly Pick<SourceFile, "key" | "bytes" | "form">[];
-  /** SHA-256 of each file, or anything else that is the same for equal files. */
-  readonly fileHashes: readonly string[];
+  /** Of each file that is one plain text, its document's draw; null for others. */
+  readonly textDraws: readonly (number | null)[];
   readonly documents: number;
   /** The smallest of its documents' draws. */
   readonly smallestDraw: number;
@@ -54,54 +54,34 @@ export type HeldOut = "tail" | ((draw: number) => boolean);
 
 /**
  * Which documents of each source are held out. Of sources of plain texts those that make up the fraction best, by their bytes; of
- * others those whose draw lies in the fraction, at least those of the smallest. What one source holds out, all do: equal documents
- * are never in both splits, wherever they lie.
+ * others those whose draw lies in the fraction, at least those of the smallest. A draw is a hash of the document's text, or of its
+ * ids where there is none, and what one source holds out, all do: equal documents are never in both splits, whatever form they have.
  */
 export function heldOutRules(sources: readonly SplitSource[], fraction: number): readonly HeldOut[] {
   const limit = fraction * 2 ** 32;
-  const isTail = sources.map((source) => source.documents === 1 && !isElsewhere(source, sources));
+  const isTail = sources.map(
+    (source) =>
+      source.documents === 1 && !sources.some((other) => other !== source && other.hasDraw(source.smallestDraw)),
+  );
   const split = sources.filter((_, i) => !isTail[i]);
   const least = new Set(split.flatMap(({ documents, smallestDraw }) => (documents > 1 ? smallestDraw : [])));
-  const isDrawn = (draw: number) => draw < limit || least.has(draw);
-  const heldOutFiles = heldOutTexts(split, fraction, isDrawn);
-  return sources.map(({ files, fileHashes }, i) => {
-    if (isTail[i]) return "tail";
-    const texts = new Map(
-      files.flatMap(({ key, form }, file) =>
-        form === "text" ? [[hashString(key), heldOutFiles.get(fileHashes[file]!)!] as const] : [],
-      ),
-    );
-    return (draw) => texts.get(draw) ?? isDrawn(draw);
-  });
+  const texts = heldOutTexts(split, fraction);
+  const isHeldOut = (draw: number) => texts.get(draw) ?? (draw < limit || least.has(draw));
+  return isTail.map((tail) => (tail ? "tail" : isHeldOut));
 }
 
-/** Whether the one document of a source is also one of another. */
-function isElsewhere(source: SplitSource, sources: readonly SplitSource[]): boolean {
-  const others = sources.filter((other) => other !== source);
-  if (!source.files.every(isText)) return others.some((other) => other.hasDraw(source.smallestDraw));
-  return others.some(({ fileHashes }) => fileHashes.some((hash) => source.fileHashes.includes(hash)));
-}
-
-const isText = ({ form }: Pick<SourceFile, "form">) => form === "text";
-
-/** Whether each plain text, by the hash of its file, is held out. The first source that has it decides. */
-function heldOutTexts(
-  sources: readonly SplitSource[],
-  fraction: number,
-  isDrawn: (draw: number) => boolean,
-): ReadonlyMap<string, boolean> {
-  const decided = new Map<string, boolean>();
-  for (const { files, fileHashes } of sources) {
-    const fresh = new Map<string, SplitSource["files"][number]>();
+/** Whether each text of the sources that are all plain texts is held out, by its draw. The first source that has it decides. */
+function heldOutTexts(sources: readonly SplitSource[], fraction: number): ReadonlyMap<number, boolean> {
+  const decided = new Map<number, boolean>();
+  for (const { files, textDraws } of sources) {
+    if (!files.every(({ form }) => form === "text")) continue;
+    const fresh = new Map<number, SplitSource["files"][number]>();
     for (const [i, file] of files.entries()) {
-      const hash = fileHashes[i]!;
-      if (isText(file) && !decided.has(hash) && !fresh.has(hash)) fresh.set(hash, file);
+      const draw = textDraws[i] ?? undefined;
+      if (draw !== undefined && !decided.has(draw) && !fresh.has(draw)) fresh.set(draw, file);
     }
-    const { validation } = splitDocuments([...fresh.values()], fraction);
-    const chosen = files.every(isText)
-      ? new Set(validation)
-      : new Set([...fresh.values()].filter(({ key }) => isDrawn(hashString(key))));
-    for (const [hash, file] of fresh) decided.set(hash, chosen.has(file));
+    const heldOut = new Set(splitDocuments([...fresh.values()], fraction).validation);
+    for (const [draw, file] of fresh) decided.set(draw, heldOut.has(file));
   }
   return decided;
 }

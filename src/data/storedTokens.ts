@@ -60,13 +60,13 @@ async function storedFile(file: SourceFile, options: StoredTokensOptions): Promi
   const indexHash = index && (await cache.hashes.hashOf(index.path));
   const { vocabSize, eosId } = tokenizer;
   const entry = await cachedTokens(cache, {
-    madeOf: { kind, draws: "content", sha256, ...(indexHash && { index: indexHash }), width, vocabSize, eosId },
+    madeOf: { kind, draws: "ids", sha256, ...(indexHash && { index: indexHash }), width, vocabSize, eosId },
     ...{ width, masked: false, stored: true },
     async fill(writer) {
       const unended = index
         ? await withIndex(file, index, writer, { ...options, width })
         : await byEndTokens(file, writer, { ...options, width });
-      return { count: 0, ...(unended > 0 && { first: `${unended}` }) };
+      return { badRecords: { count: 0, ...(unended > 0 && { first: `${unended}` }) } };
     },
   });
   if (entry.wasCached) onRead(file.bytes);
@@ -93,7 +93,7 @@ const tellingIds = 16;
  */
 async function byEndTokens(file: SourceFile, writer: TokenWriter, scan: Scan): Promise<number> {
   const { eosId } = scan.tokenizer;
-  const draws = contentDraws();
+  const draws = contentDraws(eosId);
   let open = false;
   let halves = file.bytes / bytesOfWidth(scan.width) >= tellingIds;
   await eachBlock(file, scan, (tokens, last) => {
@@ -117,7 +117,7 @@ async function withIndex(file: SourceFile, index: MegatronIndex, writer: TokenWr
     );
   }
   const { eosId } = scan.tokenizer;
-  const draws = contentDraws();
+  const draws = contentDraws(eosId);
   const documentEnds = index.documentEnds();
   let next = documentEnds.next();
   let start = 0;
@@ -140,8 +140,8 @@ async function withIndex(file: SourceFile, index: MegatronIndex, writer: TokenWr
   return unended;
 }
 
-/** The draws of the documents that end in each block, in order: hashes of their ids, the same for equal documents. */
-function contentDraws(): (tokens: Uint16Array | Uint32Array, ends: readonly number[]) => Uint32Array {
+/** The draws of the documents that end in each block, in order: hashes of their ids, the same with an end token and without. */
+function contentDraws(eosId: number): (tokens: Uint16Array | Uint32Array, ends: readonly number[]) => Uint32Array {
   const seed = 0x811c9dc5;
   let hash = seed;
   return (tokens, ends) => {
@@ -150,9 +150,10 @@ function contentDraws(): (tokens: Uint16Array | Uint32Array, ends: readonly numb
       for (; at < end; at++) hash = Math.imul(hash ^ tokens[at]!, 0x01000193);
     };
     const draws = Uint32Array.from(ends, (end) => {
-      hashUntil(end);
+      const isEnded = end > at && tokens[end - 1] === eosId;
+      hashUntil(isEnded ? end - 1 : end);
       const draw = mix32(hash);
-      hash = seed;
+      [hash, at] = [seed, end];
       return draw;
     });
     hashUntil(tokens.length);

@@ -23,6 +23,8 @@ export interface SourceTokens {
   readonly badRecords: TokenManifest["badRecords"];
   /** SHA-256 of each file, hexadecimal. */
   readonly fileHashes: readonly string[];
+  /** Of each file that is one plain text, its document's draw; null for others, and for one without text. */
+  readonly textDraws: readonly (number | null)[];
 }
 
 export interface TextTokensOptions extends Pick<ReadingOptions, "kind" | "columns" | "badRecords"> {
@@ -51,7 +53,7 @@ export async function textTokens(files: readonly SourceFile[], options: TextToke
   const width = widthOf(tokenizer.vocabSize);
   const entry = await cachedTokens(cache, {
     madeOf: {
-      ...{ encoding, tokenizer: tokenizer.hash, kind, columns, badRecords },
+      ...{ encoding, draws: "text", tokenizer: tokenizer.hash, kind, columns, badRecords },
       ...(template && { template: template.hash }),
       files: files.map(({ key, form }, i) => ({ file: key, form, sha256: hashes[i] })),
     },
@@ -64,7 +66,9 @@ export async function textTokens(files: readonly SourceFile[], options: TextToke
         bad.count++;
       };
       const wholeTexts = !tokenizer.cutsAtSpaces;
-      const reading = { kind, columns, badRecords, wholeTexts, onRead: options.onEncoded, onBadRecord };
+      const textDraws = new Map<SourceFile, number>();
+      const onText = (file: SourceFile, draw: number) => void textDraws.set(file, draw);
+      const reading = { kind, columns, badRecords, wholeTexts, onText, onRead: options.onEncoded, onBadRecord };
       const documents: AsyncIterable<DocumentPart> = readDocuments(files, reading);
       const masked = isMasked(kind);
       const setup = { tokenizerPath: options.tokenizerPath, masked, chat: kind === "chat" };
@@ -76,7 +80,10 @@ export async function textTokens(files: readonly SourceFile[], options: TextToke
       }
       const other = files.find(({ path }, i) => fileStamp(path) !== stamps[i]);
       if (other !== undefined) throw changed(other.path);
-      return { count: bad.count, ...(bad.first !== undefined && { first: bad.first }) };
+      return {
+        badRecords: { count: bad.count, ...(bad.first !== undefined && { first: bad.first }) },
+        textDraws: files.map((file) => textDraws.get(file) ?? null),
+      };
     },
   });
   if (entry.wasCached) options.onEncoded(files.reduce((sum, file) => sum + file.bytes, 0));
@@ -89,7 +96,7 @@ export function openEntry(
   fileHashes: readonly string[],
   stored?: { readonly path: string; readonly sha256: string },
 ): SourceTokens {
-  const { width, tokens, documents, files, smallestDraw = 0, badRecords } = manifest;
+  const { width, tokens, documents, files, smallestDraw = 0, badRecords, textDraws = [] } = manifest;
   const at = (name: string) => join(folder, name);
   const stream = openTokens({
     tokens: { path: stored?.path ?? at("tokens.bin"), width },
@@ -118,5 +125,6 @@ export function openEntry(
       .join(" "),
     badRecords,
     fileHashes,
+    textDraws,
   };
 }

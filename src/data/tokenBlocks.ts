@@ -115,11 +115,17 @@ export function encodeParts(parts: readonly DocumentPart[], { tokenizer, masked,
   };
 }
 
-/** The same for equal documents, so that one of them is never held out while another is trained on. */
+/** A hash of the document's text, whatever form it was read from: of equal documents none is held out while another is trained on. */
 export function drawOf(document: RecordDocument): number {
   if (document.kind === "text") return hashString(document.text);
   if (document.kind === "completion") return hashString(`${document.prompt}\0${document.completion}`);
-  return hashString(
-    JSON.stringify(document.messages, (_, value) => (typeof value === "bigint" ? String(value) : value)),
-  );
+  return hashString(JSON.stringify(document.messages, inOneForm));
+}
+
+/** For JSON.stringify: names in order, and none for what is null. Parquet has a message's names in another order, and all of them. */
+function inOneForm(_: string, value: unknown): unknown {
+  if (typeof value === "bigint") return Number(value);
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
+  const named = Object.entries(value).filter(([, own]) => own !== null && own !== undefined);
+  return Object.fromEntries(named.sort(([a], [b]) => (a < b ? -1 : 1)));
 }

@@ -44,8 +44,8 @@ export interface TokenEntry {
 export interface MakeTokens extends TokenForm {
   /** All that decides the tokens. */
   readonly madeOf: Readonly<Record<string, unknown>>;
-  /** Writes them, and tells of records that were left out. */
-  readonly fill: (writer: TokenWriter) => Promise<TokenManifest["badRecords"]>;
+  /** Writes them, and tells what was found on the way. */
+  readonly fill: (writer: TokenWriter) => Promise<Pick<TokenManifest, "badRecords" | "textDraws">>;
 }
 
 export interface TokenCache {
@@ -81,8 +81,8 @@ export async function cachedTokens(cache: TokenCache, make: MakeTokens): Promise
   let writer: TokenWriter | undefined;
   try {
     writer = new TokenWriter(folder, make);
-    const badRecords = await make.fill(writer);
-    const manifest = writer.finish({ madeOf: make.madeOf, badRecords });
+    const found = await make.fill(writer);
+    const manifest = writer.finish({ madeOf: make.madeOf, ...found });
     if (place === undefined) return { folder, manifest, wasCached: false, passing: true };
     putInPlace(folder, place);
     for (const [name, { sha256 }] of Object.entries(manifest.files)) cache.hashes.remember(join(place, name), sha256);

@@ -20,6 +20,8 @@ const manifestSchema = z.object({
   documents: z.int().nonnegative(),
   /** The smallest of the numbers that decide what is held out; absent where there is no document. */
   smallestDraw: z.int().nonnegative().optional(),
+  /** Of each file, the number of the document that it is as a plain text; null for others. Absent for stored tokens. */
+  textDraws: z.array(z.int().nonnegative().nullable()).optional(),
   badRecords: z.object({ count: z.int().nonnegative(), first: z.string().optional() }),
   /** ends.bin, draws.bin; tokens.bin where the user has none; mask.bin where some tokens are not to be predicted. */
   files: z.record(z.string(), fileRecord),
@@ -89,11 +91,12 @@ export class TokenWriter {
   }
 
   /** Everything is on disk when this returns. */
-  finish({ madeOf, badRecords }: Pick<TokenManifest, "madeOf" | "badRecords">): TokenManifest {
+  finish({ madeOf, badRecords, textDraws }: Pick<TokenManifest, "madeOf" | "badRecords" | "textDraws">): TokenManifest {
     const files = Object.fromEntries(Object.values(this.#files).map((file: HashedFile) => [file.name, file.finish()]));
     const manifest: TokenManifest = {
       ...{ format: tokenFormat, madeOf, width: this.#width, tokens: this.#tokens, documents: this.#documents },
       ...(this.#documents > 0 && { smallestDraw: this.#smallestDraw }),
+      ...(textDraws && { textDraws }),
       ...{ badRecords, files },
     };
     const last = new HashedFile(this.folder, "manifest.json");

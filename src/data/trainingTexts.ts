@@ -3,14 +3,12 @@ import { createHash } from "node:crypto";
 import { createReadStream } from "node:fs";
 import { UserError } from "../base/errors.ts";
 import { type DocumentPart, type ReadingOptions, readDocuments } from "./documentParts.ts";
-import type { FileHashes } from "./fileHashes.ts";
-import { hashString } from "./hash.ts";
+import { changed } from "./fileHashes.ts";
 import type { RecordDocument } from "./records.ts";
 import type { SourceFile } from "./sourceFiles.ts";
 import { heldOutFraction, listSources, readingOf, type SourceSettings } from "./sources.ts";
 import { heldOutRules } from "./split.ts";
 import { drawOf } from "./tokenBlocks.ts";
-import { openTokenCache } from "./tokenCache.ts";
 
 export interface TrainingTexts {
   /** Documents to train on, and how many are held out. */
@@ -37,12 +35,10 @@ export async function trainingTexts(settings: SourceSettings): Promise<TrainingT
   }
   const reading = readingOf(settings);
   const fraction = heldOutFraction(settings);
-  const { hashes } = openTokenCache();
   const sources: Counted[] = [];
   const bad: string[] = [];
   const counting = { ...reading, onBadRecord: (message: string) => void bad.push(message) };
-  for (const { files } of listSources(settings).train) sources.push(await countDocuments(files, counting, hashes));
-  hashes.save();
+  for (const { files } of listSources(settings).train) sources.push(await countDocuments(files, counting));
   const rules = rulesOf(sources, fraction);
   const all = sources.flatMap(({ draws, bytes }, i) =>
     draws.map((draw, document) => ({ bytes: bytes[document]!, isHeldOut: rules[i]!(draw) })),
@@ -60,7 +56,7 @@ export async function trainingTexts(settings: SourceSettings): Promise<TrainingT
     bytes: kept.reduce((sum, { bytes }) => sum + bytes, 0),
     badRecords: { count: bad.length, ...(bad[0] !== undefined && { first: bad[0] }) },
     async hash() {
-      const hash = createHash("sha256").update(JSON.stringify([reading, fraction]));
+      const hash = createHash("sha256").update(JSON.stringify([reading, fraction, "by text"]));
       for (const { key, form, path, bytes } of sources.flatMap(({ files }) => files)) {
         hash.update(JSON.stringify([key, form, bytes]));
         for await (const chunk of createReadStream(path)) hash.update(chunk as Uint8Array);
@@ -68,16 +64,21 @@ export async function trainingTexts(settings: SourceSettings): Promise<TrainingT
       return hash.digest("hex");
     },
     async *texts() {
-      for (const [i, { files }] of sources.entries()) {
+      for (const [i, { files, draws }] of sources.entries()) {
+        // A text's draw is known at its end: it is that of the first reading.
+        let document = 0;
         for await (const part of readDocuments(files, reading)) {
-          if (!rules[i]!(drawOfPart(part))) yield* textsOf(part);
+          const draw = draws[document];
+          if (draw === undefined) throw changed(files[0]!.path);
+          if (!rules[i]!(draw)) yield* textsOf(part);
+          if (isLast(part)) document++;
         }
       }
     },
   };
 }
 
-const drawOfPart = (part: DocumentPart) => (part.kind === "part" ? part.draw : drawOf(part.document));
+const isLast = (part: DocumentPart): boolean => part.kind === "record" || part.last;
 
 function* textsOf(part: DocumentPart): Generator<string> {
   if (part.kind === "part") yield part.text;
@@ -92,39 +93,27 @@ function* recordTexts(document: RecordDocument): Generator<string> {
 
 interface Counted {
   readonly files: readonly SourceFile[];
-  readonly fileHashes: readonly string[];
+  /** Of each file that is one plain text; null for others. */
+  readonly textDraws: readonly (number | null)[];
   /** Of each document. */
   readonly draws: readonly number[];
   /** Of each document. */
   readonly bytes: readonly number[];
 }
 
-/** Of plain texts the files tell; records are read for it. */
-async function countDocuments(
-  files: readonly SourceFile[],
-  reading: ReadingOptions,
-  hashes: FileHashes,
-): Promise<Counted> {
-  const fileHashes: string[] = [];
-  for (const { path } of files) fileHashes.push(await hashes.hashOf(path));
-  if (files.every(({ form }) => form === "text")) {
-    return {
-      files,
-      fileHashes,
-      draws: files.map(({ key }) => hashString(key)),
-      bytes: files.map(({ bytes }) => bytes),
-    };
-  }
+async function countDocuments(files: readonly SourceFile[], reading: ReadingOptions): Promise<Counted> {
   const [draws, sizes]: [number[], number[]] = [[], []];
+  const textDraws = new Map<SourceFile, number>();
+  const onText = (file: SourceFile, draw: number) => void textDraws.set(file, draw);
   let bytes = 0;
-  for await (const part of readDocuments(files, reading)) {
+  for await (const part of readDocuments(files, { ...reading, onText })) {
     for (const text of textsOf(part)) bytes += Buffer.byteLength(text);
-    if (part.kind === "part" && !part.last) continue;
-    draws.push(drawOfPart(part));
+    if (!isLast(part)) continue;
+    draws.push(part.kind === "part" ? part.draw : drawOf(part.document));
     sizes.push(bytes);
     bytes = 0;
   }
-  return { files, fileHashes, draws, bytes: sizes };
+  return { files, textDraws: files.map((file) => textDraws.get(file) ?? null), draws, bytes: sizes };
 }
 
 /** By source. Of one that is a single document nothing is left out. */
@@ -132,8 +121,8 @@ function rulesOf(sources: readonly Counted[], fraction: number): readonly ((draw
   const none = () => false;
   if (fraction === 0) return sources.map(() => none);
   const rules = heldOutRules(
-    sources.map(({ files, fileHashes, draws }) => ({
-      ...{ files, fileHashes, documents: draws.length },
+    sources.map(({ files, textDraws, draws }) => ({
+      ...{ files, textDraws, documents: draws.length },
       smallestDraw: draws.reduce((least, draw) => Math.min(least, draw), Number.POSITIVE_INFINITY),
       hasDraw: (draw) => draws.includes(draw),
     })),

@@ -232,9 +232,10 @@ describe("prompts and completions", () => {
 
   it("count what follows the prompt, and its end", async () => {
     ownCache();
+    const asked = records.map(({ input, output }) => ({ input: `${input} `, output }));
     const changes = {
       datasetType: "completion",
-      datasetPath: join(temporaryFolder({ "t.jsonl": lines(records) }), "t.jsonl"),
+      datasetPath: join(temporaryFolder({ "t.jsonl": lines(asked) }), "t.jsonl"),
     } as const;
     const other = lines(records.map(({ input, output }) => ({ prompt: input, completion: output })));
     const { data } = await read({ "a.jsonl": other }, changes);

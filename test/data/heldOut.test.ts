@@ -1,7 +1,13 @@
 /** Equal documents are in one split, whatever sources they lie in and however these are spelled. */
 import { cpSync } from "node:fs";
 import { join, relative } from "node:path";
+import { gzipSync } from "node:zlib";
+import fc from "fast-check";
+import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, it } from "vitest";
+import type { ChatMessage } from "../../src/data/chatTemplate.ts";
+import { textHash } from "../../src/data/hash.ts";
+import { drawOf } from "../../src/data/tokenBlocks.ts";
 import { trainingTexts } from "../../src/data/trainingTexts.ts";
 import { openText, ownCache, textsOf, validationText } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
@@ -53,6 +59,99 @@ describe("what is held out", () => {
     for (let i = 0; i < 24; i += 3) cpSync(join(folder, "a", `${i}.txt`), join(folder, "b", `other-${i}.txt`));
     await expectApart({ datasetPath: join(folder, "a") }, 24);
     await expectApart({ datasetPath: `${join(folder, "b")};${join(folder, "a")}` }, 24);
+  });
+
+  it("is the same whatever form a document has", async () => {
+    ownCache();
+    const parquet = (texts: readonly string[]) =>
+      new Uint8Array(parquetWriteBuffer({ columnData: [{ name: "text", data: [...texts], type: "STRING" }] }));
+    // Longer than what is read of a file at once.
+    const long = bodies.map((text, i) => (i % 8 === 0 ? `${text} ${"and so on, é ".repeat(9000)}` : text));
+    const plain = long.map((text, i): [string, string | Uint8Array] =>
+      i % 3 === 0 ? [`texts/${i}.txt.gz`, gzipSync(text)] : [`texts/${i}.txt`, i % 3 === 1 ? `\ufeff${text}` : text],
+    );
+    const folder = temporaryFolder({
+      ...Object.fromEntries(plain),
+      "other/moved.md": long[3]!,
+      "some.jsonl": jsonl(long.slice(2, 18)),
+      "one.jsonl": jsonl(long.slice(8, 9)),
+      "more.jsonl.gz": gzipSync(jsonl(long.slice(14))),
+      "rows.parquet": parquet(long.slice(5, 12)),
+    });
+    const at = (...names: string[]) => names.map((name) => join(folder, name)).join(";");
+    for (const datasetPath of [
+      at("texts", "some.jsonl", "rows.parquet"),
+      at("rows.parquet", "more.jsonl.gz", "texts"),
+      at("some.jsonl", "other", "more.jsonl.gz", "rows.parquet", "texts"),
+      at("one.jsonl", "texts"),
+    ]) {
+      const opening = expectApart({ datasetPath }, 24);
+      const split = await opening.catch((error: { code?: string }) => {
+        // The single document of a source may be held out.
+        if (error.code !== "E_TOO_FEW_TOKENS") throw error;
+      });
+      if (split === undefined) continue;
+      const text = { datasetType: "text", datasetPath, evalDatasetPath: "", validationFraction: 0.3 } as const;
+      let read = "";
+      for await (const part of (await trainingTexts(text)).texts()) read += part;
+      expect(numbers(read)).toEqual(split.train);
+    }
+  });
+
+  it("is the same of conversations from JSON Lines and from Parquet", () => {
+    const chat = (...messages: object[]) => drawOf({ kind: "chat", messages: messages as ChatMessage[] });
+    const one = chat({ role: "user", content: "a" }, { role: "assistant", content: "b", age: 3 });
+    expect(chat({ content: "a", name: null, role: "user" }, { age: 3n, content: "b", role: "assistant" })).toBe(one);
+    expect(chat({ role: "user", content: "a" }, { role: "assistant", content: "b", age: 4 })).not.toBe(one);
+    expect(chat({ role: "assistant", content: "b", age: 3 }, { role: "user", content: "a" })).not.toBe(one);
+  });
+
+  it("is the same of texts that are read in parts, however they are cut", () => {
+    fc.assert(
+      fc.property(fc.array(fc.string({ unit: "binary" })), (parts) => {
+        const hash = textHash();
+        for (const part of parts) hash.add(part);
+        expect(hash.value()).toBe(drawOf({ kind: "text", text: parts.join("") }));
+      }),
+    );
+  });
+
+  it("is the same of stored tokens with an end token and without", async () => {
+    ownCache();
+    const unended = (texts: readonly string[]) => ids(texts).slice(0, -2);
+    const files = Object.fromEntries(bodies.map((_, i) => [`b/${i}.bin`, unended(bodies.slice(i, i + 1))]));
+    const folder = temporaryFolder({ ...files, "a.bin": ids(bodies) });
+    const datasetPath = `${join(folder, "a.bin")};${join(folder, "b")}`;
+    await expectApart({ datasetType: "tokens", datasetPath }, 24);
+  });
+
+  it("is told, or refused, where validation data of their own are trained on in another form", async () => {
+    ownCache();
+    const folder = temporaryFolder({
+      "train.jsonl": jsonl(bodies),
+      "copy.txt": bodies[7]!,
+      "some/a.txt.gz": gzipSync(bodies[3]!),
+      "some/b.txt": "a document of its own",
+      "tokens/a.bin": ids(bodies),
+      "tokens/b.bin": ids(bodies.slice(2, 4)).slice(0, -2),
+    });
+    const at = (name: string) => join(folder, name);
+    await expect(openText({ datasetPath: at("train.jsonl"), evalDatasetPath: at("copy.txt") })).rejects.toMatchObject({
+      code: "E_SPLIT_OVERLAP",
+      message: expect.stringContaining(`every document of ${at("copy.txt")} (1) is trained on too`),
+    });
+    const stored = {
+      datasetType: "tokens",
+      datasetPath: at("tokens/a.bin"),
+      evalDatasetPath: at("tokens/b.bin"),
+    } as const;
+    await expect(openText(stored)).rejects.toThrow(`every document of ${at("tokens/b.bin")} (2)`);
+    const said: string[] = [];
+    const paths = { datasetPath: at("train.jsonl"), evalDatasetPath: at("some") };
+    await openText(paths, { say: (text) => said.push(text) });
+    expect(said).toEqual([
+      `note: 1 of the 2 documents of ${at("some")} are trained on too: of them validation says nothing`,
+    ]);
   });
 
   it("is the same of records in sources of any size", async () => {

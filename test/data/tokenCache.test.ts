@@ -187,7 +187,7 @@ describe("the cache of tokens", () => {
           await new Promise((resolve) => setTimeout(resolve, 5));
           const draws = Uint32Array.of(1);
           writer.append({ tokens: Uint16Array.of(1, 2, 3), ends: Float64Array.of(3), draws, problems: [] });
-          return { count: 0 };
+          return { badRecords: { count: 0 } };
         },
       });
     const [a, b] = await Promise.all([make(), make()]);
