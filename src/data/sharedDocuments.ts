@@ -12,7 +12,7 @@ export function* drawBlocks({ stream, readDraws }: SourceTokens): Generator<read
   }
 }
 
-/** How many documents of a source are also in one of the others; 8 bytes of memory for each of its own. */
+/** How many documents of a source are also in one of the others; 9 bytes of memory for each of its own. */
 export function countShared(source: SourceTokens, others: readonly SourceTokens[], eosId: number): number {
   const { stream } = source;
   const draws = source.readDraws(0, stream.documents);

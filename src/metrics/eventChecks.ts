@@ -54,6 +54,7 @@ const checks: Readonly<Record<RunEvent["type"], Fields>> = {
   step: {
     ...{ step: count, seconds: number, tflopsPerSecond: number, tokensPerSecond: number, validTokens: number },
     ...{ loss: number, gradNorm: number, learningRate: number, lossScale: maybe(number) },
+    sources: maybe(listOf(having({ source: text, loss: number, validTokens: number }))),
   },
   eval: {
     ...{ step: count, ...losses, validTokens: count, seconds: number, precision: maybe(text) },
