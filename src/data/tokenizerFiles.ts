@@ -5,9 +5,10 @@ import { UserError } from "../base/errors.ts";
 import { type BpeModel, bpeTokenizer } from "./bpeTokenizer.ts";
 import { byteModel, byteTokenizer } from "./byteTokenizer.ts";
 import { generalTokenizer } from "./generalTokenizer.ts";
+import { withPatternLimits } from "./patternLimits.ts";
 import type { Tokenizer } from "./tokenizer.ts";
 import { parseTokenizerJson, toTokenizerConfig, toTokenizerJson } from "./tokenizerJson.ts";
-import { refusing } from "./tokenizerParts.ts";
+import { type Json, refusing } from "./tokenizerParts.ts";
 import { namedTokens, readTokenizerSource, type TokenizerSource } from "./tokenizerSource.ts";
 
 /**
@@ -29,10 +30,9 @@ export function tokenizerOf({ config, file, ...source }: TokenizerSource, name: 
   if ("model" in content) return bpeTokenizer(content.model, name);
   const { eos_token: eosToken } = namedTokens(config);
   const byteLevel = parseTokenizerJson(content.json, file, eosToken);
-  return tried(
-    file,
-    byteLevel === undefined ? generalTokenizer(content.json, file, name, eosToken) : bpeTokenizer(byteLevel, name),
-  );
+  const build = () =>
+    byteLevel === undefined ? generalTokenizer(content.json, file, name, eosToken) : bpeTokenizer(byteLevel, name);
+  return withPatternLimits(content.json as Json, refusing(file), () => tried(file, build()));
 }
 
 /** Regular expressions are compiled when they are used first, for each kind of string: what is too much for one shows here. */

@@ -1,0 +1,89 @@
+/** Regular expressions of tokenizers that try every way to match. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+import { describe, expect, it } from "vitest";
+import { UserError } from "../../src/base/errors.ts";
+import { loadTokenizer } from "../../src/data/index.ts";
+import { withPatternLimits } from "../../src/data/patternLimits.ts";
+import { withinSeconds } from "../../src/data/timeLimit.ts";
+import { refusing } from "../../src/data/tokenizerParts.ts";
+import { temporaryFolder } from "./temporaryFiles.ts";
+
+type Json = Record<string, unknown>;
+const kinds = fileURLToPath(new URL("tokenizers/", import.meta.url));
+const fileOf = (name: string) =>
+  (JSON.parse(readFileSync(join(kinds, `${name}.json`), "utf8")) as { tokenizer: Json }).tokenizer;
+const load = (file: Json) =>
+  loadTokenizer(
+    temporaryFolder({ "tokenizer.json": JSON.stringify(file), "tokenizer_config.json": '{"eos_token":"<|end|>"}' }),
+  );
+const split = (Regex: string): Json => ({ type: "Split", pattern: { Regex }, behavior: "Isolated", invert: false });
+const bytes = { type: "ByteLevel", add_prefix_space: false, trim_offsets: true, use_regex: false };
+const cutBy = (Regex: string) => ({ type: "Sequence", pretokenizers: [split(Regex), bytes] });
+const replaceBy = (Regex: string) => ({ type: "Replace", pattern: { Regex }, content: "" });
+
+describe("a regular expression that tries every way to match", () => {
+  it.each([
+    ["in a Split", { pre_tokenizer: cutBy("(?:a+)+b") }, "(?:a+)+b"],
+    ["in a Split that the library reads", { pre_tokenizer: cutBy("(x+x+)+$") }, "(x+x+)+$"],
+    ["in one by three nested runs", { pre_tokenizer: cutBy("(?:\\s*\\s*\\s*\\s*)*z") }, "(?:\\s*\\s*\\s*\\s*)*z"],
+    ["in a normalizer", { normalizer: replaceBy("(?:a|a)*!!") }, "(?:a|a)*!!"],
+  ])(
+    "%s is refused by name when the tokenizer is loaded",
+    (_, part, name) => {
+      const before = process.cpuUsage().user;
+      let error: unknown;
+      try {
+        load({ ...fileOf("bytelevel-digits"), ...part });
+      } catch (thrown) {
+        error = thrown;
+      }
+      expect(error).toMatchObject({ code: "E_TOKENIZER" });
+      expect(String(error)).toContain(
+        `tokenizer.json: the regular expression ${JSON.stringify(name)} takes more than 2 s`,
+      );
+      expect((process.cpuUsage().user - before) / 1e6).toBeLessThan(30);
+    },
+    60_000,
+  );
+
+  it("only for texts that nobody tried ends in the same error, not in a hang; other texts are encoded", () => {
+    const file = { ...fileOf("bytelevel-digits"), pre_tokenizer: cutBy("(?:\\p{Greek}+)+#|\\p{L}+") };
+    const inner = load(file);
+    const tokenizer = withPatternLimits(file, refusing("x/tokenizer.json"), () => inner, { seconds: 0.3 });
+    expect(tokenizer.decode(tokenizer.encode("αβγ# and abc"))).toBe("αβγ# and abc");
+    expect(() => tokenizer.encode(`${"α".repeat(40)}!`)).toThrow(UserError);
+    expect(() => tokenizer.encode(`${"α".repeat(40)}!`)).toThrow(
+      /^x\/tokenizer\.json: the regular expression "\(\?:.*Greek/,
+    );
+    expect(tokenizer.decode(tokenizer.encode("abc"))).toBe("abc");
+  }, 30_000);
+
+  it("in a decoder is stopped in decoding", () => {
+    const file = { ...fileOf("sentencepiece-bpe"), decoder: replaceBy("(?:b+)+c") };
+    const slow = {
+      ...load(fileOf("sentencepiece-bpe")),
+      bytesOf: () => Buffer.from(String(/(?:b+)+c/.test("b".repeat(40)))),
+    };
+    const tokenizer = withPatternLimits(file, refusing("x/tokenizer.json"), () => slow, { seconds: 0.3 });
+    expect(() => tokenizer.bytesOf(5)).toThrow('the regular expression "(?:b+)+c" takes more than 0.3 s');
+  }, 30_000);
+});
+
+describe("limits of time", () => {
+  it("cost the expressions in wide use nothing, and give what the work gives", () => {
+    for (const name of ["bytelevel-digits", "sentencepiece-bpe", "unigram", "wordpiece", "whitespace"]) {
+      const inner = load(fileOf(name));
+      expect(withPatternLimits(fileOf(name), refusing(""), () => inner)).toBe(inner);
+    }
+    expect(withinSeconds(1, () => 7)).toEqual({ value: 7 });
+    expect(() => withinSeconds(1, () => JSON.parse("{"))).toThrow(SyntaxError);
+    expect(
+      withinSeconds(0.05, () => {
+        for (;;);
+      }),
+    ).toEqual({ seconds: 0.05 });
+    expect(withinSeconds(1, () => withinSeconds(1, () => 8))).toEqual({ value: { value: 8 } });
+  });
+});
