@@ -8,6 +8,8 @@ import {
   parquetSchema,
 } from "hyparquet";
 import { compressors } from "hyparquet-compressors";
+import { parseJson } from "../base/json.ts";
+import { unzstdWhole } from "./zstdFrames.ts";
 
 /** A page is unpacked whole, to the size that the file says. Writers make pages of about 1 MiB. */
 const largestPage = 1 << 29;
@@ -59,21 +61,25 @@ export async function openParquet(path: string): Promise<ParquetFile> {
         const rowEnd = rowStart + groups[group]!.rows;
         const range = { rowStart, rowEnd };
         let isWhole = true;
-        const stringFromBytes = (bytes: Uint8Array | undefined) => {
+        const strict = <T>(bytes: Uint8Array | undefined, read: (text: string) => T) => {
           if (!bytes) return bytes;
           try {
-            return utf8.decode(bytes);
-          } catch {
+            return read(utf8.decode(bytes));
+          } catch (error) {
             isWhole = false;
-            return notUtf8;
+            return new Unreadable(error instanceof SyntaxError ? `not JSON (${error.message})` : "not UTF-8");
           }
+        };
+        const parsers = {
+          stringFromBytes: (bytes: Uint8Array | undefined) => strict(bytes, (text) => text),
+          jsonFromBytes: (bytes: Uint8Array | undefined) => strict(bytes, parseJson),
         };
         const rows = await parquetReadObjects({
           ...{ file, metadata, columns: [...columns], compressors: bounded, useOffsetIndex: false },
-          ...{ ...range, parsers: { stringFromBytes } },
+          ...{ ...range, parsers },
         });
         if (rows.length !== rowEnd - rowStart) throw new Error(`rows ${rowStart + 1} to ${rowEnd} are missing`);
-        return isWhole ? rows : rows.map((row) => (isReadable(row) ? row : "not UTF-8"));
+        return isWhole ? rows : rows.map((row) => fault(row) ?? row);
       },
       close,
     };
@@ -84,12 +90,31 @@ export async function openParquet(path: string): Promise<ParquetFile> {
 }
 
 const utf8 = new TextDecoder("utf-8", { fatal: true });
-/** Stands for a text that is none. */
-const notUtf8 = Symbol("not UTF-8");
+/** Stands for a text or JSON that is none. */
+class Unreadable {
+  readonly why: string;
+  constructor(why: string) {
+    this.why = why;
+  }
+}
 
-function isReadable(value: unknown): boolean {
-  if (value === notUtf8) return false;
-  return typeof value !== "object" || value === null || Object.values(value).every(isReadable);
+/** Why a row can't be used, and which column of it. */
+function fault(row: Record<string, unknown>): string | undefined {
+  for (const [column, value] of Object.entries(row)) {
+    const why = faultWithin(value);
+    if (why !== undefined) return why === "not UTF-8" ? why : `${JSON.stringify(column)} is ${why}`;
+  }
+  return undefined;
+}
+
+function faultWithin(value: unknown): string | undefined {
+  if (value instanceof Unreadable) return value.why;
+  if (typeof value !== "object" || value === null) return undefined;
+  for (const inner of Object.values(value)) {
+    const why = faultWithin(inner);
+    if (why !== undefined) return why;
+  }
+  return undefined;
 }
 
 function groupsOf({ row_groups: groups }: FileMetaData, size: number): ParquetParts["groups"] {
@@ -117,7 +142,7 @@ function readExactly(fd: number, start: number, length: number): ArrayBuffer {
 }
 
 const bounded: Compressors = Object.fromEntries(
-  Object.entries(compressors).map(([name, unpack]) => [
+  Object.entries({ ...compressors, ZSTD: unzstdWhole }).map(([name, unpack]) => [
     name,
     (input: Uint8Array, outputLength: number) => {
       const most = Math.min(largestPage, input.length * (largestRatio[name] ?? otherRatio));

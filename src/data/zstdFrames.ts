@@ -16,20 +16,71 @@ export async function* unzstd(packed: AsyncIterable<Uint8Array>): AsyncGenerator
   const input = byteReader(packed);
   try {
     while (!(await input.ended())) {
-      const magic = numberOf(await input.take(4));
-      if (magic === 0xfd2fb528) yield* frame(input);
-      else if ((magic & 0xfffffff0) >>> 0 === 0x184d2a50) {
-        let left = numberOf(await input.take(4));
-        for (; left > 0; left -= skipBytes) await input.take(Math.min(left, skipBytes));
-      } else throw new Error("what follows is no frame");
+      const steps = frame(largestWindow);
+      for (let step = steps.next(); !step.done; ) {
+        if (typeof step.value === "number") step = steps.next(await input.take(step.value));
+        else {
+          yield step.value;
+          step = steps.next();
+        }
+      }
     }
   } finally {
     await input.close();
   }
 }
 
-async function* frame(input: ByteReader): AsyncGenerator<Uint8Array> {
-  const { bytes: header, contentSize, checked } = await readHeader(input);
+/** What streaming packers remember, whatever they pack. */
+const usualWindow = 1 << 23;
+
+/**
+ * Bytes that are whole frames and unpack to `size` bytes: no more is asked for than that, whatever a frame says of itself.
+ * @throws Error where they don't
+ */
+export function unzstdWhole(packed: Uint8Array, size: number): Uint8Array {
+  const wrong = (much: string) => new Error(`${size} bytes are to come of what unpacks to ${much}`);
+  const parts: Uint8Array[] = [];
+  let [at, length] = [0, 0];
+  while (at < packed.length) {
+    const steps = frame(Math.max(size, usualWindow), size - length);
+    for (let step = steps.next(); !step.done; ) {
+      if (typeof step.value === "number") {
+        const end = at + step.value;
+        if (end > packed.length) throw cutOff();
+        step = steps.next(packed.subarray(at, end));
+        at = end;
+      } else {
+        parts.push(step.value);
+        length += step.value.length;
+        if (length > size) throw wrong("more");
+        step = steps.next();
+      }
+    }
+  }
+  if (length !== size) throw wrong(String(length));
+  return parts.length === 1 ? parts[0]! : Buffer.concat(parts);
+}
+
+const cutOff = () => new Error("it was cut off");
+
+/** Asks for so many bytes, or gives some that are unpacked. */
+type Steps<T = void> = Generator<number | Uint8Array, T, Uint8Array | undefined>;
+
+function* take(count: number): Steps<Uint8Array> {
+  return (yield count)!;
+}
+
+/** One frame, or bytes to be passed over. @param most of its content, where it says how much that is */
+function* frame(window: number, most = Number.POSITIVE_INFINITY): Steps {
+  const magic = numberOf(yield* take(4));
+  if ((magic & 0xfffffff0) >>> 0 === 0x184d2a50) {
+    for (let left = numberOf(yield* take(4)); left > 0; left -= skipBytes) yield* take(Math.min(left, skipBytes));
+    return;
+  }
+  if (magic !== 0xfd2fb528) throw new Error("what follows is no frame");
+  const { bytes: header, contentSize, checked } = yield* readHeader(window);
+  if (contentSize !== undefined && contentSize > most)
+    throw new Error(`a frame of ${contentSize} bytes where ${most} are left`);
   let unpacked: Uint8Array[] = [];
   const unpacker = new Decompress((chunk) => {
     // The chunk is the library's own memory.
@@ -39,26 +90,26 @@ async function* frame(input: ByteReader): AsyncGenerator<Uint8Array> {
   const hash = xxHash64();
   let size = 0;
   for (let last = false; !last; ) {
-    const head = await input.take(3);
+    const head = yield* take(3);
     const [said, length] = [numberOf(head), numberOf(head) >>> 3];
     last = (said & 1) === 1;
     const kind = (said >> 1) & 3;
     if (length > largestBlock) throw new Error(`a block of ${length} bytes`);
     unpacker.push(head);
-    unpacker.push(await input.take(kind === 1 ? 1 : length));
+    unpacker.push(yield* take(kind === 1 ? 1 : length));
     if (last) unpacker.push(new Uint8Array(), true);
     const done = unpacked;
     unpacked = [];
     for (const chunk of done) {
       size += chunk.length;
       if (checked) hash.update(chunk);
+      yield chunk;
     }
-    yield* done;
   }
   if (contentSize !== undefined && size !== contentSize) {
     throw new Error(`a frame of ${contentSize} bytes unpacks to ${size}`);
   }
-  if (checked && numberOf(await input.take(4)) !== hash.digest().low) {
+  if (checked && numberOf(yield* take(4)) !== hash.digest().low) {
     throw new Error("its content is not what was packed: the checksum differs");
   }
 }
@@ -70,18 +121,18 @@ interface FrameHeader {
   readonly checked: boolean;
 }
 
-async function readHeader(input: ByteReader): Promise<FrameHeader> {
-  const [flags] = (await input.take(1)) as unknown as [number];
+function* readHeader(most: number): Steps<FrameHeader> {
+  const [flags] = (yield* take(1)) as unknown as [number];
   const singleSegment = (flags & 0x20) !== 0;
   const idBytes = [0, 1, 2, 4][flags & 3]!;
   const sizeBytes = [singleSegment ? 1 : 0, 2, 4, 8][flags >> 6]!;
-  const rest = (await input.take((singleSegment ? 0 : 1) + idBytes + sizeBytes)).slice();
+  const rest = (yield* take((singleSegment ? 0 : 1) + idBytes + sizeBytes)).slice();
   const sizeAt = rest.length - sizeBytes;
   if (rest.subarray(sizeAt - idBytes, sizeAt).some((byte) => byte !== 0)) throw new Error("it needs a dictionary");
   const contentSize = sizeBytes === 0 ? undefined : numberOf(rest.subarray(sizeAt)) + (sizeBytes === 2 ? 256 : 0);
   const base = 2 ** (10 + (rest[0]! >> 3));
   const window = singleSegment ? contentSize! : base + (base / 8) * (rest[0]! & 7);
-  if (window > largestWindow) throw new Error("its window is larger than 128 MiB: pack it anew without --long");
+  if (window > most) throw new Error(`its window is larger than ${most >> 20} MiB: pack it anew without --long`);
   return {
     bytes: Uint8Array.of(0x28, 0xb5, 0x2f, 0xfd, flags & ~0x04, ...rest),
     ...(contentSize !== undefined && { contentSize }),
@@ -112,7 +163,7 @@ function byteReader(chunks: AsyncIterable<Uint8Array>): ByteReader {
   };
   return {
     async take(count) {
-      while (pending.length < count) if (!(await more())) throw new Error("it was cut off");
+      while (pending.length < count) if (!(await more())) throw cutOff();
       const taken = pending.subarray(0, count);
       pending = pending.subarray(count);
       return taken;

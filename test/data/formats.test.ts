@@ -40,7 +40,7 @@ const textOf = async (files: Record<string, string | Uint8Array>) => validationT
 const zstd = (text: string, ...args: string[]) => execFileSync("zstd", ["-q", "-c", ...args], { input: text });
 const hasZstd = existsSync("/usr/bin/zstd");
 /** A frame of one block as it is: what any program writes that packs nothing. */
-function rawZstd(text: string): Uint8Array {
+function rawZstd(text: string | Uint8Array): Uint8Array {
   const bytes = Buffer.from(text);
   const size = Buffer.alloc(4);
   size.writeUInt32LE(bytes.length);
@@ -200,6 +200,39 @@ describe("bad records", () => {
     const { data } = await read({ "a.parquet": table }, { datasetBadRecords: "skip" });
     expect(validationText(data)).toBe("ood|better|");
     expect(data.size!.badRecords).toBe(1);
+  });
+
+  it("names the row of a Parquet file whose JSON is none, is no UTF-8 or is nested deep, and reads the others", async () => {
+    const messages = ["good", "@@@@", "better", "####", "best"].map((content) => [{ role: "user", content }]);
+    const columnData = [{ name: "messages", data: messages, type: "JSON" as const }];
+    const table = Buffer.from(parquetWriteBuffer({ columnData, codec: "UNCOMPRESSED", statistics: false }));
+    Buffer.from('"@@@"@').copy(table, table.indexOf('"@@@@"'));
+    table[table.indexOf("####")] = 0xff;
+    const rows: string[] = [];
+    for await (const { place, problem } of parquetRows(join(temporaryFolder({ "a.parquet": table }), "a.parquet"), [
+      "messages",
+    ])) {
+      rows.push(`${place}: ${problem ?? "good"}`);
+    }
+    expect(rows[1]).toMatch(/^row 2: "messages" is not JSON \(.*JSON/);
+    expect(rows.filter((_, i) => i !== 1)).toEqual(["row 1: good", "row 3: good", "row 4: not UTF-8", "row 5: good"]);
+  });
+
+  it("reads Parquet packed by zstd, and refuses a page whose frame unpacks to another size than the header's", async () => {
+    ownCache();
+    const packed = (ZSTD: (bytes: Uint8Array) => Uint8Array) => {
+      const columnData = [{ name: "text", data: documents }];
+      return new Uint8Array(parquetWriteBuffer({ columnData, codec: "ZSTD", compressors: { ZSTD } }));
+    };
+    expect(await textOf({ "a.parquet": packed((bytes) => rawZstd(bytes)) })).toBe(expected);
+    const longer = packed((bytes) => rawZstd(Buffer.concat([bytes, Buffer.from("more")])));
+    await expect(read({ "a.parquet": longer })).rejects.toThrow(
+      /a\.parquet: can't be read as Parquet \(a frame of \d+ bytes where \d+ are left/,
+    );
+    const shorter = packed((bytes) => rawZstd(bytes.subarray(1)));
+    await expect(read({ "a.parquet": shorter })).rejects.toThrow(
+      /Parquet \(\d+ bytes are to come of what unpacks to \d+/,
+    );
   });
 
   it("A2: files without a record, and files without a byte, are refused before anything else", async () => {

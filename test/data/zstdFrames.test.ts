@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fileBytes } from "../../src/data/fileBytes.ts";
 import { xxHash64 } from "../../src/data/xxHash64.ts";
+import { unzstdWhole } from "../../src/data/zstdFrames.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 
 const hex = (bytes: Uint8Array, pieces: readonly number[] = []) => {
@@ -113,6 +114,31 @@ describe(".zst", () => {
     await expect(unpack(strange.subarray(0, 12))).rejects.toThrow("cut off");
   });
 
+  it("of a known size asks for no more than that, whatever a frame says of itself", () => {
+    const text = rawFrame("some text");
+    expect(`${Buffer.from(unzstdWhole(text, 9))}`).toBe("some text");
+    expect(`${Buffer.from(unzstdWhole(Buffer.concat([text, text]), 18))}`).toBe("some textsome text");
+    expect(() => unzstdWhole(text, 8)).toThrow("a frame of 9 bytes where 8 are left");
+    expect(() => unzstdWhole(text, 10)).toThrow("10 bytes are to come of what unpacks to 9");
+    expect(() => unzstdWhole(Buffer.concat([text, text]), 17)).toThrow("a frame of 9 bytes where 8 are left");
+    expect(() => unzstdWhole(text.subarray(0, 12), 9)).toThrow("cut off");
+    // A content of 2^38 bytes, and a window of 2 GiB: neither is made room for.
+    const content = Buffer.of(...magic, 0xe0, 0, 0, 0, 0, 64, 0, 0, 0, 1, 0, 0);
+    const window = Buffer.of(...magic, 0x00, 21 << 3, 1, 0, 0);
+    for (const claim of [content, window])
+      expect(() => unzstdWhole(claim, 100)).toThrow("its window is larger than 8 MiB");
+    // A thousand blocks of a byte repeated 2^17 times, in 4 KB.
+    const block = (last: number) => [
+      last | (1 << 1) | (((1 << 17) << 3) & 255),
+      ((1 << 20) >> 8) & 255,
+      (1 << 20) >> 16,
+      65,
+    ];
+    const bomb = Buffer.of(...magic, 0x00, 0x40, ...Array.from({ length: 999 }, () => block(0)).flat(), ...block(1));
+    expect(unzstdWhole(bomb, 1000 << 17)).toHaveLength(1000 << 17);
+    expect(() => unzstdWhole(bomb, 1 << 18)).toThrow("262144 bytes are to come of what unpacks to more");
+  });
+
   const zstd = (text: string, ...args: string[]) => execFileSync("zstd", ["-q", "-c", ...args], { input: text });
   describe.runIf(existsSync("/usr/bin/zstd"))("of the zstd program", () => {
     const text = Array.from({ length: 3000 }, (_, i) => `line ${(i * 7919) % 1000} of a file\n`).join("");
@@ -120,6 +146,7 @@ describe(".zst", () => {
     it.each([["-1"], ["-3"], ["-19"], ["--no-check"]])("reads what %s writes", async (level) => {
       for (const content of ["", "short", text, text.repeat(8)]) {
         expect(`${(await unpack(zstd(content, level))).bytes}`).toBe(content);
+        expect(`${Buffer.from(unzstdWhole(zstd(content, level), content.length))}`).toBe(content);
       }
     });
 
