@@ -2,9 +2,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { loadChatTemplate, loadTokenizer, renderChat, textBytes } from "../../src/data/index.ts";
+import { findChatTemplate, loadChatTemplate, loadTokenizer, renderChat, textBytes } from "../../src/data/index.ts";
 import { goldenPath } from "../golden.ts";
 import type { Files, FuzzFormat } from "./format.ts";
+import { mutateTemplate } from "./mutateTemplate.ts";
 
 const kinds = fileURLToPath(new URL("../data/tokenizers/", import.meta.url));
 const sample = "The cat's 1234 mats — naïve 你好\n\t <|end_of_text|></s> x\u00a0y";
@@ -47,6 +48,9 @@ const tokenizerJson: FuzzFormat = {
 const template =
   "{%- for m in messages %}{{ bos_token if loop.first }}<|{{ m.role }}|>\n{% if m.role == 'assistant' %}{% generation %}{{ m['content'] | trim }}{% endgeneration %}{% else %}{{ m.content }}{% endif %}{{ eos_token }}\n{% endfor %}{% if tools %}{{ tools | tojson(indent=2) }}{% endif %}{% set ns = namespace(n=0) %}{% for i in range(3) %}{% set ns.n = ns.n + i %}{% endfor %}{{ ns.n }}{% macro f(x) %}{{ x ~ '!' }}{% endmacro %}{{ f('a') }}";
 
+const quirks =
+  "{% set ns = namespace(n='', seen=[]) %}{% for m in messages %}{% if m.role == 'user' and m.content is string and m not in ns.seen %}{% set ns.n = ns.n ~ m.content.split('H')[-1].strip() ~ loop.index %}{% elif m.tool_calls is defined %}{{ m.tool_calls | map(attribute='name') | join(', ') }}{% endif %}{% set ns.seen = ns.seen + [m] %}{% endfor %}{{ ns.n[::-1] }}{{ ns.seen | selectattr('role', 'equalto', 'user') | list | length }}{{ messages[1:] | tojson }}{% for k, v in messages[0].items() %}{{ k | upper | trim }}={{ v | replace('B', 'b') | indent(2) }}{% endfor %}{{ ns.seen == messages }}{{ ns.n | length % 3 }}{{ [3, 1, 2] | sort | last }}{% if messages | length > 99 %}{{ raise_exception('too long: ' ~ messages | length) }}{% endif %}";
+
 const messages = [
   { role: "system", content: "Be brief." },
   { role: "user", content: "Hello?" },
@@ -56,6 +60,11 @@ const messages = [
 const chatTemplate: FuzzFormat = {
   name: "chat-template",
   mutated: /jinja$|tokenizer_config\.json$/,
+  share: 2,
+  mutate: (path, bytes, draws) =>
+    path.endsWith("jinja") && draws.chance(0.85)
+      ? Buffer.from(mutateTemplate(Buffer.from(bytes).toString(), draws))
+      : undefined,
   async seeds() {
     const named = { bos_token: "<s>", eos_token: { content: "</s>", lstrip: false }, chat_template: template };
     const tokenizer = { "tokenizer.json": readFileSync(goldenPath("10_tokenizer/tokenizer_llama3style.json")) };
@@ -68,12 +77,52 @@ const chatTemplate: FuzzFormat = {
         "chat_template.jinja": Buffer.from(template),
         "tokenizer_config.json": Buffer.from('{"bos_token":"<s>"}'),
       },
+      { ...tokenizer, "chat_template.jinja": Buffer.from(quirks) },
     ];
   },
   async read(folder) {
     const compiled = loadChatTemplate(folder);
     renderChat(compiled, messages, { tools: [{ name: "f", parameters: {} }] });
     renderChat(compiled, messages.slice(0, 2), { addGenerationPrompt: true });
+  },
+};
+
+/** What names a tokenizer's special tokens and its templates, in a folder of each kind. */
+const tokenizerConfig: FuzzFormat = {
+  ...tokenizerJson,
+  name: "tokenizer_config.json",
+  mutated: /(tokenizer_config|special_tokens_map)\.json$/,
+  share: 0.5,
+  async seeds() {
+    const old = {
+      bos_token: "<s>",
+      eos_token: { content: "<|end_of_text|>", lstrip: false },
+      additional_special_tokens: [],
+    };
+    const several = {
+      ...old,
+      add_bos_token: true,
+      chat_template: [
+        { name: "default", template },
+        { name: "tool_use", template },
+      ],
+    };
+    const golden = goldenSeeds()[0]!;
+    return [
+      golden,
+      kindSeeds()[0]!,
+      { ...golden, "tokenizer_config.json": Buffer.from(JSON.stringify(several)) },
+      {
+        ...golden,
+        "tokenizer_config.json": Buffer.from("{}"),
+        "special_tokens_map.json": Buffer.from(JSON.stringify(old)),
+      },
+    ];
+  },
+  async read(folder) {
+    await tokenizerJson.read(folder);
+    const found = findChatTemplate(folder);
+    if (found !== undefined) renderChat(found, messages);
   },
 };
 
@@ -108,4 +157,10 @@ const tiktoken: FuzzFormat = {
   seeds: async () => [{ "tokenizer.model": Buffer.from(ranks()) }],
 };
 
-export const tokenizerFormats: readonly FuzzFormat[] = [tokenizerJson, sentencePiece, tiktoken, chatTemplate];
+export const tokenizerFormats: readonly FuzzFormat[] = [
+  tokenizerJson,
+  tokenizerConfig,
+  sentencePiece,
+  tiktoken,
+  chatTemplate,
+];
