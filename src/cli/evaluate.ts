@@ -47,6 +47,13 @@ Example: halfbyte evaluate SmolLM2-135M eval_dataset_path=book.txt
     if (!settings.eval_dataset_path) {
       throw new UserError("E_KEY", "eval_dataset_path=… is missing; `halfbyte evaluate --help` shows an example");
     }
+    const idle = ["dataset_path", "validation_fraction", "tokenize_workers"].find((key) => settings[key] !== undefined);
+    if (idle !== undefined) {
+      throw new UserError(
+        "E_NO_EFFECT",
+        `${idle}=${settings[idle]} has no effect: evaluation reads all of eval_dataset_path, in one thread; leave it out`,
+      );
+    }
     const { config, ...result } = await evaluate(path, withRecipeFile(settings));
     const facts = { model: path, precision: precisionName(config), ...result };
     const text = flags.has("json") ? `${JSON.stringify(facts)}\n` : shown(facts);

@@ -53,7 +53,11 @@ async function* gunzipped(packed: AsyncGenerator<Uint8Array>, chunkSize: number)
       if (unpacker.destroyed) return;
       if (!unpacker.write(chunk)) {
         await new Promise<void>((resolve) => {
-          unpacker.once("drain", resolve).once("close", resolve);
+          const goOn = () => {
+            unpacker.off("drain", goOn).off("close", goOn);
+            resolve();
+          };
+          unpacker.on("drain", goOn).on("close", goOn);
         });
       }
     }

@@ -104,6 +104,9 @@ describe("halfbyte evaluate", () => {
     expect(await refusal()).toMatch(/the model is missing; usage/);
     expect(await refusal(run)).toMatch(/eval_dataset_path=… is missing/);
     expect(await refusal(run, "eval_dataset_path=/nowhere")).toMatch(/eval_dataset_path=\/nowhere/);
+    expect(await refusal(run, `eval_dataset_path=${text}`, "validation_fraction=0.1")).toMatch(
+      /validation_fraction=0.1 has no effect: evaluation reads all of eval_dataset_path/,
+    );
     writeFileSync(join(base, "one.txt"), "a");
     for (const packing of ["concat", "best_fit"])
       expect(await refusal(run, `eval_dataset_path=${join(base, "one.txt")}`, `packing=${packing}`)).toMatch(

@@ -1,5 +1,6 @@
 /** Every form in which documents come gives the same tokens, and bad records are named by their place. */
 import { execFileSync } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { existsSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { gzipSync } from "node:zlib";
@@ -7,6 +8,7 @@ import fc from "fast-check";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
+import { fileBytes } from "../../src/data/fileBytes.ts";
 import {
   byteTokenizer,
   type DatasetSettings,
@@ -150,6 +152,23 @@ describe("bad records", () => {
       expect(said).toEqual([
         expect.stringMatching(/^note: 5 records are left out .* the first: .*a\.jsonl:3: no "text"/),
       ]);
+    }
+  });
+
+  it("unpacks a long .gz without a warning of listeners that add up", async () => {
+    const text = randomBytes(1 << 20).toString("hex");
+    const path = join(temporaryFolder({ "a.txt.gz": gzipSync(text) }), "a.txt.gz");
+    const warnings: Error[] = [];
+    const hear = (warning: Error) => void warnings.push(warning);
+    process.on("warning", hear);
+    try {
+      let read = "";
+      for await (const chunk of fileBytes(path, { chunkBytes: 1 << 14 })) read += Buffer.from(chunk).toString("latin1");
+      await new Promise((resolve) => setTimeout(resolve, 10));
+      expect(read).toBe(text);
+      expect(warnings).toEqual([]);
+    } finally {
+      process.off("warning", hear);
     }
   });
 

@@ -1,7 +1,7 @@
 /** Trials of public bug reports that concern reading, splitting and packing text. */
 import { closeSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { beforeEach, describe, expect, it } from "vitest";
 import {
   byteTokenizer,
   type DatasetSettings,
@@ -9,7 +9,10 @@ import {
   packDocuments,
   readTextParts,
 } from "../../src/data/index.ts";
+import { ownCache } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
+
+beforeEach(() => void ownCache());
 
 const settings = (datasetPath: string, changes: Partial<DatasetSettings> = {}): DatasetSettings => ({
   datasetType: "text",
