@@ -45,8 +45,8 @@ const chunkBytes = 16 * 1024 * 1024;
 /** Bytes that are hashed in a turn of the event loop: some milliseconds, so that steps in flight don't run out meanwhile. */
 const writtenBytes = 4 * 1024 * 1024;
 
-/** Bytes after which the disk is told to begin: left to the end, it would do nothing while the rest is hashed. */
-const flushedBytes = 32 * 1024 * 1024;
+/** Bytes after which the disk is told to begin: what is left to the end, nothing is done beside. */
+const flushedBytes = 8 * 1024 * 1024;
 
 function fail(path: string, message: string): never {
   throw new UserError("E_SAFETENSORS", `${path}: ${message}`);

@@ -59,7 +59,7 @@ const checks: Readonly<Record<RunEvent["type"], Fields>> = {
   eval: {
     ...{ step: count, ...losses, validTokens: count, seconds: number, precision: maybe(text) },
     others: maybe(listOf(having({ precision: text, ...losses }))),
-    sources: maybe(listOf(having({ source: text, ...losses }))),
+    sources: maybe(listOf(having({ source: text, ...losses, validTokens: number }))),
     epochs: maybe(listOf(having({ source: text, epochs: number }))),
   },
   numerics: {

@@ -123,7 +123,7 @@ const events: readonly RunEvent[] = [
     epochs: [{ source: "a", epochs: 0.5 }],
   },
   { type: "start", step: 2, resumed: true, config: { steps: 3 }, parameters: 1e6, flopsPerToken: 6e6 },
-  { type: "step", ...stepRecord({ ...measured, step: 3 }, 6e6) },
+  { type: "step", ...stepRecord({ ...measured, step: 3, sources: [{ source: "a", loss: 3, validTokens: 9 }] }, 6e6) },
   { type: "sample", step: 3, prompt: "a", text: "b" },
   { type: "summary", step: 3, peakRssBytes: 1e9, name: "bf16", validationLoss: 2.9 },
   { type: "end", step: 3, reason: "done", seconds: 9 },
