@@ -23,7 +23,7 @@ export interface Batch {
   readonly segments?: HostArray;
   /** Targets that count. */
   readonly validTokens: number;
-  /** [B]: which of the sources each row is of, by their place in `TrainingBatches.sources`. Absent where there is one. */
+  /** Which of the sources each row is of, B numbers: their places in `TrainingBatches.sources`. Absent where there is one. */
   readonly sources?: Uint16Array;
 }
 

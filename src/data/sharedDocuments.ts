@@ -1,4 +1,5 @@
 /** Documents that two sources have both, whatever form their files have: found by their draws, made sure of by their tokens. */
+import { UserError } from "../base/errors.ts";
 import type { SourceTokens } from "./textTokens.ts";
 import type { TokenStream } from "./tokenStream.ts";
 
@@ -12,8 +13,30 @@ export function* drawBlocks({ stream, readDraws }: SourceTokens): Generator<read
   }
 }
 
+/**
+ * Tells how many documents of validation data are trained on too, whatever form either has.
+ * @throws UserError where all are
+ */
+export function tellShared(
+  { name, tokens }: { readonly name: string; readonly tokens: SourceTokens },
+  training: readonly SourceTokens[],
+  { eosId, say }: { readonly eosId: number; readonly say: (text: string) => void },
+): void {
+  const { documents } = tokens.stream;
+  const shared = countShared(tokens, training, eosId);
+  if (shared === 0) return;
+  if (shared < documents) {
+    say(`note: ${shared} of the ${documents} documents of ${name} are trained on too: of them validation says nothing`);
+    return;
+  }
+  throw new UserError(
+    "E_SPLIT_OVERLAP",
+    `eval_dataset_path: every document of ${name} (${documents}) is trained on too, if in another form: validation on training text says nothing. Remove them from one of the two, or use validation_fraction instead`,
+  );
+}
+
 /** How many documents of a source are also in one of the others; 9 bytes of memory for each of its own. */
-export function countShared(source: SourceTokens, others: readonly SourceTokens[], eosId: number): number {
+function countShared(source: SourceTokens, others: readonly SourceTokens[], eosId: number): number {
   const { stream } = source;
   const draws = source.readDraws(0, stream.documents);
   const byDraw = Uint32Array.from(draws.keys()).sort((a, b) => draws[a]! - draws[b]!);

@@ -5,7 +5,7 @@ import type { DatasetSettings, OpenDatasetOptions } from "./dataset.ts";
 import { holdOutTail, splitStream } from "./documentSelection.ts";
 import { parseMixture } from "./mixture.ts";
 import { parseColumns, type RecordKind } from "./records.ts";
-import { countShared, drawBlocks } from "./sharedDocuments.ts";
+import { drawBlocks, tellShared } from "./sharedDocuments.ts";
 import {
   type DataKind,
   isStored,
@@ -91,7 +91,8 @@ export async function openSources(
       const tokens = await open(files);
       reading.push({ tokens, files, name: path });
       refuseCopies(files, tokens.fileHashes, trainedOn);
-      tellShared({ name: path, tokens, files }, reading.slice(0, train.length), tokenizer, say);
+      const trained = reading.slice(0, train.length).map(({ tokens }) => tokens);
+      tellShared({ name: path, tokens }, trained, { eosId: tokenizer.eosId, say });
       const { stream, hash } = tokens;
       opened.push({ name: path, validation: stream, hash, ...factsOf(files, tokens), close: stream.close });
     }
@@ -234,28 +235,4 @@ export const heldOutFraction = ({ evalDatasetPath, validationFraction }: SourceS
 function hasDraw(tokens: SourceTokens, draw: number): boolean {
   for (const [, draws] of drawBlocks(tokens)) if (draws.includes(draw)) return true;
   return false;
-}
-
-/**
- * Tells how many documents of validation data are trained on too, whatever form either has.
- * @throws UserError where all are
- */
-function tellShared(
-  { name, tokens }: NamedSource,
-  training: readonly NamedSource[],
-  { eosId }: Tokenizer,
-  say: (text: string) => void,
-): void {
-  const { documents } = tokens.stream;
-  const others = training.map(({ tokens }) => tokens);
-  const shared = countShared(tokens, others, eosId);
-  if (shared === 0) return;
-  if (shared < documents) {
-    say(`note: ${shared} of the ${documents} documents of ${name} are trained on too: of them validation says nothing`);
-    return;
-  }
-  throw new UserError(
-    "E_SPLIT_OVERLAP",
-    `eval_dataset_path: every document of ${name} (${documents}) is trained on too, if in another form: validation on training text says nothing. Remove them from one of the two, or use validation_fraction instead`,
-  );
 }

@@ -305,7 +305,7 @@ export interface LlamaLoss {
   readonly loss: Tensor;
   readonly lossSum: Tensor;
   readonly totalWeight: Tensor;
-  /** [B]: what each sequence adds to `lossSum`. */
+  /** What each sequence adds to `lossSum`, [B]. */
   readonly sequenceLosses: Tensor;
 }
 
