@@ -86,7 +86,11 @@ export function refuseChangedRun(saved: PartialSettings, now: PartialSettings, r
   const refused = resumable.flatMap(({ keys, allows }) => keys.filter((key) => allows?.(saved, now, key) === false));
   const changed = differences(saved, now).filter(({ key }) => refused.includes(key) || !resumableKeys.includes(key));
   if (changed.length === 0) return;
-  const list = changed.map(({ key, before, after }) => `  ${key}: ${show(before)} → ${show(after)}`);
+  // Another path may be why the others differ, as a tokenizer's is of vocab_size.
+  const told = differences(saved, now).filter(
+    (one) => pathKeys.includes(one.key) || changed.some(({ key }) => key === one.key),
+  );
+  const list = told.map(({ key, before, after }) => `  ${key}: ${show(before)} → ${show(after)}`);
   const sequences = changed.some(({ key }) => cutKeys.includes(key))
     ? `; per_device_batch_size times gradient_accumulation_steps must stay ${sequencesOf(saved)}`
     : "";
@@ -105,6 +109,10 @@ export function roundingNote(saved: PartialSettings, now: PartialSettings): stri
   const keys = resumable.filter(({ rounds }) => rounds).flatMap((row) => row.keys);
   const changed = differences(saved, now).filter(({ key }) => keys.includes(key));
   if (changed.length === 0) return undefined;
-  const list = changed.map(({ key, before, after }) => `${key} ${show(before)} → ${show(after)}`);
+  // Another path may be why the others differ, as a tokenizer's is of vocab_size.
+  const told = differences(saved, now).filter(
+    (one) => pathKeys.includes(one.key) || changed.some(({ key }) => key === one.key),
+  );
+  const list = told.map(({ key, before, after }) => `${key} ${show(before)} → ${show(after)}`);
   return `from here on: ${list.join(", ")}; the same sequences, steps and learning rates, with other rounding`;
 }

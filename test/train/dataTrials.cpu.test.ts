@@ -59,10 +59,13 @@ describe("trials", () => {
     expect(losses("words")).not.toEqual(losses("bytes"));
     // The same path, another vocabulary.
     await learn(sentences("the dog barked"));
-    await refused(["steps=4", ...words], /the tokenizer is another one/);
+    await refused(["steps=4", ...words], /is another tokenizer \(hash /);
     // The same file name and size, another text.
     writeFileSync(join(folder, "texts", "a.txt"), sentences("the dog"));
-    await refused(["steps=4", "run_name=bytes"], /the training text gives other tokens: its files have changed/);
+    await refused(
+      ["steps=4", "run_name=bytes"],
+      /the training text gives other tokens: the files of dataset_path=\S+ have changed/,
+    );
   });
 
   it("D3: hidden 48, kv dim 16, FFN 100, vocab 259, 63 tokens in nvfp4: no multiple of 16 is needed, blocks are padded", async () => {
