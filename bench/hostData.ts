@@ -3,18 +3,8 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import {
-  byteTokenizer,
-  loadTokenizer,
-  memoryStream,
-  openDataset,
-  packDocuments,
-  saveTokenizer,
-  syntheticBatches,
-  type Tokenizer,
-  trainBpe,
-  trainingBatches,
-} from "../src/data/index.ts";
+import { memoryStream, openDataset, packDocuments, syntheticBatches, trainingBatches } from "../src/data/index.ts";
+import { byteTokenizer, loadTokenizer, saveTokenizer, type Tokenizer, trainBpe } from "../src/tokenizers/index.ts";
 import type { Workload } from "./workload.ts";
 
 /** Tokens in a second of process CPU time, which other work on the machine disturbs less than wall time. */

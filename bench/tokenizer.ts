@@ -8,7 +8,8 @@ import { Tokenizer as LibraryTokenizer } from "@huggingface/tokenizers";
 import { cacheRoot } from "../scripts/cache.mjs";
 import { sotuFolder, sotuIsInstalled } from "../scripts/dataset.mjs";
 import { parseArguments } from "../src/cli/arguments.ts";
-import { copyTokenizer, listSourceFiles, loadTokenizer } from "../src/data/index.ts";
+import { listSourceFiles } from "../src/data/index.ts";
+import { copyTokenizer, loadTokenizer } from "../src/tokenizers/index.ts";
 import { countOf, runBenchmark } from "./command.ts";
 
 const help = `How fast tokenizers encode English, in MB a second of CPU time on one core:

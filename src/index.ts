@@ -123,31 +123,11 @@ export type { PadOptions } from "./core/ops/shape.ts";
 export type { DrawStream, Word } from "./core/random.ts";
 export type { Scope } from "./core/scope.ts";
 export type { BatchShape, TrainingBatches } from "./data/batches.ts";
-// From their files: data/index.ts would load the readers of all forms of data with every import of the package.
-export { assistantSpans, chatExample, exampleDate } from "./data/chatExample.ts";
-export { loadChatTemplate } from "./data/chatFiles.ts";
-export { compileChatTemplate, renderChat } from "./data/chatTemplate.ts";
-export type {
-  Batch,
-  ChatExample,
-  ChatExampleOptions,
-  ChatMessage,
-  ChatTemplate,
-  ChatTemplateChoice,
-  DecodeOptions,
-  EncodeOptions,
-  Frame,
-  RenderOptions,
-  TextSpan,
-  Tokenizer,
-} from "./data/index.ts";
+export type { Batch } from "./data/index.ts";
 export type { PackingReport } from "./data/packingReport.ts";
 export type { Packing, PackingStrategy } from "./data/packingSettings.ts";
 export type { ProcessPart } from "./data/processPart.ts";
 export { syntheticBatches } from "./data/synthetic.ts";
-export type { ByteSource } from "./data/tokenizer.ts";
-export { streamDecoder } from "./data/tokenizer.ts";
-export { loadTokenizer } from "./data/tokenizerFiles.ts";
 export type { ValidationBatch, ValidationBatches } from "./data/validationBatches.ts";
 export {
   type GgufFile,
@@ -350,6 +330,26 @@ export {
   splitLargestDim,
   withSharding,
 } from "./sharding/index.ts";
+// From their files: data/index.ts would load the readers of all forms of data with every import of the package.
+export { assistantSpans, chatExample, exampleDate } from "./tokenizers/chatExample.ts";
+export { loadChatTemplate } from "./tokenizers/chatFiles.ts";
+export { compileChatTemplate, renderChat } from "./tokenizers/chatTemplate.ts";
+export type {
+  ChatExample,
+  ChatExampleOptions,
+  ChatMessage,
+  ChatTemplate,
+  ChatTemplateChoice,
+  DecodeOptions,
+  EncodeOptions,
+  Frame,
+  RenderOptions,
+  TextSpan,
+  Tokenizer,
+} from "./tokenizers/index.ts";
+export type { ByteSource } from "./tokenizers/tokenizer.ts";
+export { streamDecoder } from "./tokenizers/tokenizer.ts";
+export { loadTokenizer } from "./tokenizers/tokenizerFiles.ts";
 export { type GradientOptions, lossAndGradients, type StepGradients } from "./train/gradients.ts";
 export type { BufferUse, MemoryUse } from "./train/outOfMemory.ts";
 export { OutOfMemoryError, TooLargeError } from "./train/outOfMemory.ts";

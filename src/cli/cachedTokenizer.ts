@@ -2,8 +2,9 @@
 import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { saveTokenizer, type TrainingTexts, trainBpe } from "../data/index.ts";
+import type { TrainingTexts } from "../data/index.ts";
 import { cacheFolder } from "../pjrt/index.ts";
+import { saveTokenizer, trainBpe } from "../tokenizers/index.ts";
 
 /** Another version of what makes the vocabulary gives another cache entry. */
 const recipe = "byte-level BPE, 1";

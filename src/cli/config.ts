@@ -54,7 +54,7 @@ async function diff(args: readonly string[]): Promise<number> {
   if (args.includes("--json")) {
     const rows = found.map(({ key, before, after }) => ({
       key,
-      group: fields.get(key)!.group,
+      group: fields().get(key)!.group,
       a: before ?? null,
       b: after ?? null,
     }));
@@ -76,7 +76,7 @@ async function sideOf(text: string): Promise<Config> {
 export function differenceTable(found: readonly Difference[], a: string, b: string): string {
   const show = (value: Difference["before"]) => (value === undefined ? "–" : String(value) || '""');
   const rows = found.map(({ key, before, after }) => ({
-    group: fields.get(key)!.group,
+    group: fields().get(key)!.group,
     cells: [key, show(before), show(after)],
   }));
   const widths = [0, 1].map((column) =>

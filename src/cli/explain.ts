@@ -20,7 +20,8 @@ Example: halfbyte explain quantization lr_warmup_iters llama3-8b nvfp4
     const { words, flags } = parseArguments(args, { keys: [], maxWords: 100 });
     const texts = words.flatMap((name) => explained(name).map(({ text }) => text));
     if (flags.has("json")) {
-      const rows = words.length === 0 ? [...fields.keys()].map(keyRow) : words.flatMap(explained).map(({ row }) => row);
+      const rows =
+        words.length === 0 ? [...fields().keys()].map(keyRow) : words.flatMap(explained).map(({ row }) => row);
       process.stdout.write(`${JSON.stringify(rows, null, 2)}\n`);
     } else process.stdout.write(words.length === 0 ? `${explainKeys()}${topicList()}` : texts.join("\n"));
     return 0;
@@ -46,4 +47,4 @@ function explained(name: string): Explained[] {
   throw new UserError("E_UNKNOWN_KEY", `unknown name "${name}"; did you mean ${near}?`);
 }
 
-const keyRow = (key: string): object => ({ kind: "key", ...factsOf(fields.get(key)!) });
+const keyRow = (key: string): object => ({ kind: "key", ...factsOf(fields().get(key)!) });

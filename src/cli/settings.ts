@@ -9,8 +9,8 @@ import {
   resolve,
   withTokenizerVocab,
 } from "../config/index.ts";
-import { loadTokenizer } from "../data/index.ts";
 import { isPreset, presetByName, presetModules, presets, readPreset } from "../presets/index.ts";
+import { loadTokenizer } from "../tokenizers/index.ts";
 import { readSettingsFile, type SettingsFile, withRecipeFile } from "./settingsFile.ts";
 
 /** Settings to start from, in the terms of `resolve`. */

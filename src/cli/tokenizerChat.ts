@@ -2,17 +2,9 @@
 import { readFileSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
 import { parseValue } from "../config/index.ts";
-import {
-  chatExample,
-  documentOfRecord,
-  listSourceFiles,
-  loadChatTemplate,
-  loadTokenizer,
-  type RecordDocument,
-  readDocuments,
-  type Tokenizer,
-} from "../data/index.ts";
+import { documentOfRecord, listSourceFiles, type RecordDocument, readDocuments } from "../data/index.ts";
 import { terminalAbilities } from "../metrics/index.ts";
+import { chatExample, loadChatTemplate, loadTokenizer, type Tokenizer } from "../tokenizers/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { required } from "./tokenizerInput.ts";

@@ -1,6 +1,6 @@
 /** `halfbyte tokenizer decode`: the text of ids. */
 import { UserError } from "../base/errors.ts";
-import { loadTokenizer } from "../data/index.ts";
+import { loadTokenizer } from "../tokenizers/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { isOn, required } from "./tokenizerInput.ts";

@@ -1,6 +1,7 @@
 /** `halfbyte tokenizer encode`: a text's tokens and ids. */
-import { loadTokenizer } from "../data/index.ts";
+
 import { terminalAbilities } from "../metrics/index.ts";
+import { loadTokenizer } from "../tokenizers/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { givenText, isOn, required } from "./tokenizerInput.ts";

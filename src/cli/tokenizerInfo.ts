@@ -1,6 +1,13 @@
 /** `halfbyte tokenizer info`: what a tokenizer holds. */
-import { type ChatTemplate, findChatTemplate, loadTokenizer, type Tokenizer, tokenizerFormat } from "../data/index.ts";
+
 import { terminalAbilities } from "../metrics/index.ts";
+import {
+  type ChatTemplate,
+  findChatTemplate,
+  loadTokenizer,
+  type Tokenizer,
+  tokenizerFormat,
+} from "../tokenizers/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { required } from "./tokenizerInput.ts";

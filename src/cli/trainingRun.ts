@@ -27,17 +27,9 @@ import {
   withTokenizerVocab,
 } from "../config/index.ts";
 import { loadParameters } from "../convert/onDemand.ts";
-import {
-  batchForm,
-  copyTokenizer,
-  type Dataset,
-  isMixture,
-  loadTokenizer,
-  openDataset,
-  requireTargetBytes,
-  type Tokenizer,
-} from "../data/index.ts";
+import { batchForm, type Dataset, isMixture, openDataset, requireTargetBytes } from "../data/index.ts";
 import { rematPolicies } from "../models/rematPolicies.ts";
+import { copyTokenizer, loadTokenizer, type Tokenizer } from "../tokenizers/index.ts";
 import type { CheckpointPlan, RunPlan } from "../train/plan.ts";
 import { refuseOtherData } from "../train/sameData.ts";
 import { machineMistakes } from "./machineLimits.ts";

@@ -209,18 +209,19 @@ export const effectRules: readonly EffectRule[] = [
     without: ({ precision_switch_step: step }) =>
       step === "never" ? "precision_switch_step=never switches nothing" : undefined,
   },
-  ...switchKeys.map((key): EffectRule => {
-    const recipes = recipesWith(key).join(", ");
-    return {
+  ...switchKeys.map(
+    (key): EffectRule => ({
       keys: [key],
       reads: ["quantization"],
-      only: `with a quantization that has this switch: ${recipes}`,
+      get only() {
+        return `with a quantization that has this switch: ${recipesWith(key).join(", ")}`;
+      },
       without: ({ quantization }) =>
         hasSwitch(quantization, key)
           ? undefined
-          : `quantization=${recipeShown(quantization)} has no such switch; these have: ${recipes}`,
-    };
-  }),
+          : `quantization=${recipeShown(quantization)} has no such switch; these have: ${recipesWith(key).join(", ")}`,
+    }),
+  ),
   {
     keys: ["four_over_six_error"],
     reads: ["four_over_six"],

@@ -9,7 +9,7 @@ import { knownKey } from "./unknownKey.ts";
 
 /** What a key means, may be, is by default, and who reads it; undefined for a name that is no key. */
 export function explainKey(name: string): string | undefined {
-  const field = fields.get(knownKey(name) ?? "");
+  const field = fields().get(knownKey(name) ?? "");
   if (field !== undefined) return explainField(field);
   if (Object.hasOwn(translations, name)) {
     const { doc, rule } = translations[name]!;
@@ -76,10 +76,10 @@ function stageOf(key: string): string {
 
 /** One line for each key, by groups: name and meaning. */
 export function explainKeys(): string {
-  const width = Math.max(...[...fields.keys()].map((key) => key.length));
+  const width = Math.max(...[...fields().keys()].map((key) => key.length));
   const lines = (Object.keys(groups) as GroupName[]).flatMap((group) => [
     `# ${group}`,
-    ...[...fields.values()]
+    ...[...fields().values()]
       .filter((field) => field.group === group)
       .map(({ key, doc }) => `${key.padEnd(width)}  ${doc}`),
   ]);

@@ -28,29 +28,34 @@ interface JsonField {
   readonly exclusiveMaximum?: number;
 }
 
-/** Every key, in the order of the groups. */
-export const fields: ReadonlyMap<string, Field> = new Map(
-  (Object.keys(groups) as GroupName[]).flatMap((group) => {
-    const schema = groups[group];
-    const described = z.toJSONSchema(schema, { io: "input" }).properties as unknown as Record<string, JsonField>;
-    return Object.entries(described).map(([key, json]): [string, Field] => {
-      const own = (schema.shape as Record<string, z.ZodType>)[key]!;
-      return [
-        key,
-        {
-          key: key as SettingKey,
-          group,
-          kind: json.type,
-          ...(json.enum && { choices: json.enum }),
-          defaultValue: json.default,
-          doc: json.description,
-          rule: json.rule ?? ruleOf(json),
-          accepts: (value) => own.safeParse(value).success,
-        },
-      ];
-    });
-  }),
-);
+let made: ReadonlyMap<string, Field> | undefined;
+
+/** Every key, in the order of the groups; made when it is first asked for, which an import of the package need not pay. */
+export function fields(): ReadonlyMap<string, Field> {
+  made ??= new Map((Object.keys(groups) as GroupName[]).flatMap(fieldsOf));
+  return made;
+}
+
+function fieldsOf(group: GroupName): [string, Field][] {
+  const schema = groups[group];
+  const described = z.toJSONSchema(schema, { io: "input" }).properties as unknown as Record<string, JsonField>;
+  return Object.entries(described).map(([key, json]): [string, Field] => {
+    const own = (schema.shape as Record<string, z.ZodType>)[key]!;
+    return [
+      key,
+      {
+        key: key as SettingKey,
+        group,
+        kind: json.type,
+        ...(json.enum && { choices: json.enum }),
+        defaultValue: json.default,
+        doc: json.description,
+        rule: json.rule ?? ruleOf(json),
+        accepts: (value) => own.safeParse(value).success,
+      },
+    ];
+  });
+}
 
 function ruleOf(json: JsonField): string {
   if (json.enum) return `one of ${json.enum.join(", ")}`;

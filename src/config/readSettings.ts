@@ -41,10 +41,10 @@ export function readSettings(given: Readonly<Record<string, unknown>>): ReadSett
   const read = (name: string, raw: unknown): void => {
     const as = `${name}=${showValue(raw)}`;
     const key = knownKey(name);
-    if (key !== undefined) set(key, checkedValue(fields.get(key)!, name, raw), as);
+    if (key !== undefined) set(key, checkedValue(fields().get(key)!, name, raw), as);
     else if (Object.hasOwn(translations, name)) {
       for (const [part, value] of Object.entries(translate(translations[name]!, name, raw))) {
-        set(part as SettingKey, checkedValue(fields.get(part)!, part, value, as), as);
+        set(part as SettingKey, checkedValue(fields().get(part)!, part, value, as), as);
       }
     } else if (isForeign(name)) {
       const reason = refusedElsewhere(name, raw);

@@ -117,10 +117,10 @@ export function withTokenizerVocab(config: Config, tokenizerVocab: number): Conf
   return config.model.vocabSize === -1 ? withSettings(config, { vocab_size: tokenizerVocab }) : config;
 }
 
-const allKeys = (): SettingKey[] => [...fields.values()].map(({ key }) => key);
+const allKeys = (): SettingKey[] => [...fields().values()].map(({ key }) => key);
 
 const defaults = () =>
-  Object.fromEntries([...fields.values()].map(({ key, defaultValue }) => [key, defaultValue])) as Settings;
+  Object.fromEntries([...fields().values()].map(({ key, defaultValue }) => [key, defaultValue])) as Settings;
 
 function layered(below: Settings, own: PartialSettings): Settings {
   const sizes = own.model_name === undefined || own.model_name === "custom" ? {} : modelSizes[own.model_name];

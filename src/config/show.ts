@@ -9,7 +9,7 @@ import { type GroupName, groups, type SettingKey } from "./schema.ts";
 export function showConfig(config: Config): string {
   const lines = (Object.keys(groups) as GroupName[]).flatMap((group) => [
     `# ${group}`,
-    ...[...fields.values()]
+    ...[...fields().values()]
       .filter((field) => field.group === group && config.keys[field.key] !== undefined)
       .map(({ key }) => `${key}=${showValue(config.keys[key])}`),
   ]);
@@ -25,7 +25,7 @@ export interface Difference {
 
 /** The keys in which two configurations differ, in the order of the groups. */
 export function differences(before: PartialSettings, after: PartialSettings): Difference[] {
-  return [...fields.values()]
+  return [...fields().values()]
     .map(({ key }) => ({ key, before: before[key], after: after[key] }))
     .filter((difference) => difference.before !== difference.after);
 }

@@ -79,13 +79,13 @@ const remarks: Readonly<Record<string, string>> = {
 
 /** The key that `name` is, or is another spelling of; undefined for translations and unknown names. */
 export function knownKey(name: string): SettingKey | undefined {
-  if (fields.has(name)) return name as SettingKey;
+  if (fields().has(name)) return name as SettingKey;
   return Object.hasOwn(aliases, name) ? aliases[name] : undefined;
 }
 
 /** Every name that a command line may set. */
 export const settableNames = (): string[] => [
-  ...fields.keys(),
+  ...fields().keys(),
   ...Object.keys(aliases),
   ...Object.keys(translations),
   ...Object.keys(foreignKeys),
@@ -123,7 +123,7 @@ export function unknownKey(name: string): UserError {
 }
 
 function aboutName(name: string): string {
-  const field = fields.get(knownKey(name) ?? "");
+  const field = fields().get(knownKey(name) ?? "");
   if (field !== undefined) return `${field.group}: ${field.doc}`;
   return Object.hasOwn(translations, name) ? translations[name]!.doc : "a key of MaxText";
 }

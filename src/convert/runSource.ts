@@ -5,9 +5,9 @@ import { UserError } from "../base/errors.ts";
 import { chooseCheckpoint, hasShards, openShards, readJsonObject } from "../checkpoint/index.ts";
 import type { FileToCopy } from "../checkpoint/modelFiles.ts";
 import { llamaConfig, resolve } from "../config/index.ts";
-import { loadTokenizer } from "../data/index.ts";
 import { type HfLlamaConfig, parseHfConfig, toHfConfig } from "../models/hfConfig.ts";
 import { checkHfTensors } from "../models/hfMapping.ts";
+import { loadTokenizer } from "../tokenizers/index.ts";
 import { inOrder } from "./huggingFaceSource.ts";
 import type { ModelSource, SourceTensor } from "./source.ts";
 

@@ -1,6 +1,6 @@
 /** What tells one data set from another, wherever its files lie. */
 import { createHash } from "node:crypto";
-import { loadChatTemplate } from "./chatFiles.ts";
+import { loadChatTemplate } from "../tokenizers/chatFiles.ts";
 import type { OpenSource } from "./sources.ts";
 
 /** SHA-256, hexadecimal, of all that a run on the data depends on, and of what explains a difference. */

@@ -1,5 +1,7 @@
 /** From the data settings to batches: find the files, tokenise them or find their tokens, split, cut into sequences. */
 import { UserError } from "../base/errors.ts";
+import { type Tokenizer, textBytes } from "../tokenizers/tokenizer.ts";
+import { loadTokenizer } from "../tokenizers/tokenizerFiles.ts";
 import { type BatchShape, mixedBatches, type TrainingBatches } from "./batches.ts";
 import { type DataHashes, dataHashes } from "./dataHashes.ts";
 import { requireDocument, requireTokens } from "./packing.ts";
@@ -9,8 +11,6 @@ import { requireTargets, sequencesOf } from "./sequences.ts";
 import type { DataKind } from "./sourceFiles.ts";
 import { type OpenSource, openSources } from "./sources.ts";
 import { syntheticBatches } from "./synthetic.ts";
-import { type Tokenizer, textBytes } from "./tokenizer.ts";
-import { loadTokenizer } from "./tokenizerFiles.ts";
 import type { TokenStream } from "./tokenStream.ts";
 import { joinedValidation, type ValidationBatches, validationOf } from "./validationBatches.ts";
 

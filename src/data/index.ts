@@ -1,7 +1,7 @@
 /**
  * Data: text files and a tokenizer in, batches of int32 tokens out.
  * `openDataset` does it all; training step n's batch is a pure function of (seed, n).
- * A new tokenizer implements `Tokenizer` and is chosen in tokenizerFiles.ts; a new source of documents joins dataset.ts.
+ * A new source of documents joins dataset.ts.
  */
 export {
   type Batch,
@@ -11,25 +11,6 @@ export {
   type TrainingBatches,
   trainingBatches,
 } from "./batches.ts";
-export { type BpeModel, bpeTokenizer } from "./bpeTokenizer.ts";
-export { smallestVocab, type TrainBpeOptions, trainBpe, trainedEos } from "./bpeTrainer.ts";
-export { byteTokenizer } from "./byteTokenizer.ts";
-export {
-  assistantSpans,
-  type ChatExample,
-  type ChatExampleOptions,
-  chatExample,
-  exampleDate,
-} from "./chatExample.ts";
-export { type ChatTemplateChoice, findChatTemplate, loadChatTemplate } from "./chatFiles.ts";
-export {
-  type ChatMessage,
-  type ChatTemplate,
-  compileChatTemplate,
-  type RenderOptions,
-  renderChat,
-  type TextSpan,
-} from "./chatTemplate.ts";
 export type { DataHashes } from "./dataHashes.ts";
 export {
   type DataProgress,
@@ -44,8 +25,6 @@ export {
   type SplitSize,
 } from "./dataset.ts";
 export { readDocuments } from "./documentParts.ts";
-export type { Frame } from "./frame.ts";
-export { type TokenizerFiles, tokenizerOfGguf } from "./ggufTokenizer.ts";
 export { isMixture, type SequenceOrder, sequenceOrder } from "./mixture.ts";
 export { type PackedTokens, packDocuments } from "./packing.ts";
 export { type PackingReport, packingText, paddingShare } from "./packingReport.ts";
@@ -59,9 +38,6 @@ export { type Split, splitDocuments } from "./split.ts";
 export { streamWindows } from "./streamWindows.ts";
 export { syntheticBatches, syntheticEntropy } from "./synthetic.ts";
 export { clearTokens, tokenCache } from "./tokenCache.ts";
-export { type DecodeOptions, type EncodeOptions, streamDecoder, type Tokenizer, textBytes } from "./tokenizer.ts";
-export { copyTokenizer, loadTokenizer, saveTokenizer, tokenizerFormat } from "./tokenizerFiles.ts";
-export { parseTokenizerJson, toTokenizerJson } from "./tokenizerJson.ts";
 export { memoryStream, type TokenArray, type TokenStream } from "./tokenStream.ts";
 export { type TrainingTexts, trainingTexts } from "./trainingTexts.ts";
 export {

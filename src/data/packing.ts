@@ -4,7 +4,7 @@
  * first is predicted exactly once.
  */
 import { UserError } from "../base/errors.ts";
-import type { Tokenizer } from "./tokenizer.ts";
+import type { Tokenizer } from "../tokenizers/tokenizer.ts";
 import type { TokenArray, TokenStream } from "./tokenStream.ts";
 
 export interface PackedTokens {

@@ -1,6 +1,6 @@
 /** Records of JSON Lines or Parquet, and what of them is the document. */
 import { UserError } from "../base/errors.ts";
-import type { ChatMessage } from "./chatTemplate.ts";
+import type { ChatMessage } from "../tokenizers/chatTemplate.ts";
 
 /** What was read at a place of a file ("line 3", "row 3"), or why it can't be used. */
 export type ReadRecord =

@@ -1,6 +1,7 @@
 /** The sources of a data set, open: what each has for training and for validation. */
 
 import { UserError } from "../base/errors.ts";
+import type { Tokenizer } from "../tokenizers/tokenizer.ts";
 import type { DatasetSettings, OpenDatasetOptions } from "./dataset.ts";
 import { holdOutTail, splitStream } from "./documentSelection.ts";
 import { parseMixture } from "./mixture.ts";
@@ -19,7 +20,6 @@ import { heldOutRules } from "./split.ts";
 import { storedTokens } from "./storedTokens.ts";
 import { type SourceTokens, textTokens } from "./textTokens.ts";
 import { openTokenCache } from "./tokenCache.ts";
-import type { Tokenizer } from "./tokenizer.ts";
 import type { TokenStream } from "./tokenStream.ts";
 
 /** A source that is open, for training, validation or both. */

@@ -2,6 +2,7 @@
 import { statSync } from "node:fs";
 import { setImmediate } from "node:timers/promises";
 import { UserError } from "../base/errors.ts";
+import type { Tokenizer } from "../tokenizers/tokenizer.ts";
 import { changed } from "./fileHashes.ts";
 import { mix32 } from "./hash.ts";
 import { joinedTokens } from "./joinedTokens.ts";
@@ -11,7 +12,6 @@ import { openEntry, type SourceTokens } from "./textTokens.ts";
 import { widthOf } from "./tokenBlocks.ts";
 import { cachedTokens, type TokenCache } from "./tokenCache.ts";
 import { bytesOfWidth, PlacedFile, type TokenWidth } from "./tokenFiles.ts";
-import type { Tokenizer } from "./tokenizer.ts";
 import type { TokenWriter } from "./tokenWriter.ts";
 
 export interface StoredTokensOptions {

@@ -1,7 +1,8 @@
 /** The tokens of text files: read, encoded and kept in the cache, or found there. */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { loadChatTemplate } from "./chatFiles.ts";
+import { loadChatTemplate } from "../tokenizers/chatFiles.ts";
+import type { Tokenizer } from "../tokenizers/tokenizer.ts";
 import { type DocumentPart, type ReadingOptions, readDocuments, tellBadRecord } from "./documentParts.ts";
 import { encodeDocuments, encodingThreads } from "./encodePool.ts";
 import { changed, fileStamp } from "./fileHashes.ts";
@@ -9,7 +10,6 @@ import type { SourceFile } from "./sourceFiles.ts";
 import { isMasked, widthOf } from "./tokenBlocks.ts";
 import { cachedTokens, type TokenCache, type TokenEntry } from "./tokenCache.ts";
 import { type OpenTokens, openTokens, PlacedFile } from "./tokenFiles.ts";
-import type { Tokenizer } from "./tokenizer.ts";
 import type { TokenManifest } from "./tokenWriter.ts";
 
 /** The documents of a source, open for reading: `close` it. */

@@ -1,12 +1,12 @@
 /** Documents' parts encoded: blocks of tokens that follow each other, whoever encodes them. */
 import { invariant, UserError } from "../base/errors.ts";
-import { chatExample } from "./chatExample.ts";
-import type { ChatTemplate } from "./chatTemplate.ts";
+import { chatExample } from "../tokenizers/chatExample.ts";
+import type { ChatTemplate } from "../tokenizers/chatTemplate.ts";
+import type { Tokenizer } from "../tokenizers/tokenizer.ts";
 import type { DocumentPart } from "./documentParts.ts";
 import { hashString } from "./hash.ts";
 import type { RecordDocument } from "./records.ts";
 import type { TokenWidth } from "./tokenFiles.ts";
-import type { Tokenizer } from "./tokenizer.ts";
 import type { TokenArray } from "./tokenStream.ts";
 
 /** Tokens of some parts in order, and the documents that end in them. */

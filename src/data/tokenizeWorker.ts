@@ -1,9 +1,9 @@
 /** A thread that encodes parts of documents for encodePool.ts. */
 import { parentPort, workerData } from "node:worker_threads";
-import { loadChatTemplate } from "./chatFiles.ts";
+import { loadChatTemplate } from "../tokenizers/chatFiles.ts";
+import { loadTokenizer } from "../tokenizers/tokenizerFiles.ts";
 import type { EncodeJob, EncodeReply, EncoderSetup } from "./encodePool.ts";
 import { encodeParts } from "./tokenBlocks.ts";
-import { loadTokenizer } from "./tokenizerFiles.ts";
 
 const { tokenizerPath, masked, chat } = workerData as EncoderSetup;
 const tokenizer = loadTokenizer(tokenizerPath);

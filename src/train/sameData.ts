@@ -1,7 +1,8 @@
 /** The data of a run that goes on: those it began with, wherever their files lie now. */
 import { UserError } from "../base/errors.ts";
 import type { Progress, RunFolder } from "../checkpoint/index.ts";
-import { type DataHashes, type Dataset, findChatTemplate, loadTokenizer } from "../data/index.ts";
+import type { DataHashes, Dataset } from "../data/index.ts";
+import { findChatTemplate, loadTokenizer } from "../tokenizers/index.ts";
 
 /** Hashes of the data and of what made their tokens; data made by a rule have none. */
 export function dataIdentity({ tokenizer, hashes }: Dataset): Progress["data"] {

@@ -1,7 +1,8 @@
 /** A few words of what a model writes, from the beginning of a document. */
-import type { Tokenizer } from "../data/index.ts";
+
 import type { LlamaOptions } from "../models/llama.ts";
 import type { DeviceArray } from "../pjrt/index.ts";
+import type { Tokenizer } from "../tokenizers/index.ts";
 import type { ModelState } from "./modelState.ts";
 import { makeSampler } from "./sample.ts";
 

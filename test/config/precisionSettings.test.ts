@@ -63,7 +63,7 @@ describe("switches of recipes", () => {
 
   it("resolve to values that give the same precision again, whatever is set", () => {
     const words = (key: string) =>
-      fields.get(key)!.choices ?? ["-1", "1", fields.get(key)!.kind === "integer" ? "16" : "1.0625"];
+      fields().get(key)!.choices ?? ["-1", "1", fields().get(key)!.kind === "integer" ? "16" : "1.0625"];
     const anySwitches = fc.record(
       Object.fromEntries(switchKeys.map((key) => [key, fc.constantFrom(...words(key))])) as Record<
         string,

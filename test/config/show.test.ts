@@ -127,8 +127,8 @@ describe("explain", () => {
     const lines = explainKeys()
       .split("\n")
       .filter((line) => line !== "" && !line.startsWith("#"));
-    expect(lines).toHaveLength(fields.size);
-    for (const field of fields.values()) {
+    expect(lines).toHaveLength(fields().size);
+    for (const field of fields().values()) {
       expect(field.doc.length, field.key).toBeGreaterThan(5);
       expect(field.rule, field.key).not.toBe("");
       expect(field.accepts(field.defaultValue), field.key).toBe(true);

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { afterAll, describe, expect, it } from "vitest";
 import { convertModel, openSource } from "../../src/convert/index.ts";
 import { referenceLogits } from "../../src/convert/referenceLogits.ts";
-import { loadTokenizer } from "../../src/data/index.ts";
+import { loadTokenizer } from "../../src/tokenizers/index.ts";
 import { goldenPath } from "../golden.ts";
 import { maxDifference } from "../models/goldenLlama.ts";
 import { ggufOf, llamaA, llamaB } from "./models.ts";

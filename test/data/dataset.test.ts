@@ -1,10 +1,10 @@
 import { symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
-import { trainBpe } from "../../src/data/bpeTrainer.ts";
 import { type DataProgress, type DatasetSettings, openDataset } from "../../src/data/dataset.ts";
 import { syntheticBatches, syntheticEntropy } from "../../src/data/synthetic.ts";
-import { saveTokenizer } from "../../src/data/tokenizerFiles.ts";
+import { trainBpe } from "../../src/tokenizers/bpeTrainer.ts";
+import { saveTokenizer } from "../../src/tokenizers/tokenizerFiles.ts";
 import { ownCache } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 

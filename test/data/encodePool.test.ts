@@ -6,10 +6,10 @@ import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { DocumentPart } from "../../src/data/documentParts.ts";
 import { encodeDocuments, encodingThreads } from "../../src/data/encodePool.ts";
-import { byteTokenizer, loadTokenizer, saveTokenizer, trainBpe } from "../../src/data/index.ts";
 import { encodeParts, type TokenBlock } from "../../src/data/tokenBlocks.ts";
 import { openTokens } from "../../src/data/tokenFiles.ts";
 import { validationBatches } from "../../src/data/validationBatches.ts";
+import { byteTokenizer, loadTokenizer, saveTokenizer, trainBpe } from "../../src/tokenizers/index.ts";
 import { openText, ownCache } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 

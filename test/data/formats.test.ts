@@ -9,16 +9,9 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
 import { fileBytes } from "../../src/data/fileBytes.ts";
-import {
-  byteTokenizer,
-  type DatasetSettings,
-  loadTokenizer,
-  openEvaluation,
-  saveTokenizer,
-  trainBpe,
-  trainingTexts,
-} from "../../src/data/index.ts";
+import { type DatasetSettings, openEvaluation, trainingTexts } from "../../src/data/index.ts";
 import { parquetRows } from "../../src/data/parquetRows.ts";
+import { byteTokenizer, loadTokenizer, saveTokenizer, trainBpe } from "../../src/tokenizers/index.ts";
 import { openText, ownCache, textsOf, validationText } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 

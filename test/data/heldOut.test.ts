@@ -5,10 +5,10 @@ import { gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, it } from "vitest";
-import type { ChatMessage } from "../../src/data/chatTemplate.ts";
 import { textHash } from "../../src/data/hash.ts";
 import { drawOf } from "../../src/data/tokenBlocks.ts";
 import { trainingTexts } from "../../src/data/trainingTexts.ts";
+import type { ChatMessage } from "../../src/tokenizers/chatTemplate.ts";
 import { openText, ownCache, textsOf, validationText } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 

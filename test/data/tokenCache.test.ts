@@ -16,8 +16,9 @@ import { basename, join } from "node:path";
 import { describe, expect, it, vi } from "vitest";
 import { unfinishedName } from "../../src/base/unfinishedFiles.ts";
 import { fileHashes } from "../../src/data/fileHashes.ts";
-import { clearTokens, saveTokenizer, tokenCache, trainBpe } from "../../src/data/index.ts";
+import { clearTokens, tokenCache } from "../../src/data/index.ts";
 import { cachedTokens, evictTokens, listTokens, openTokenCache } from "../../src/data/tokenCache.ts";
+import { saveTokenizer, trainBpe } from "../../src/tokenizers/index.ts";
 import { openText, ownCache } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 

@@ -2,13 +2,8 @@
 import { closeSync, ftruncateSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
-import {
-  byteTokenizer,
-  type DatasetSettings,
-  openDataset,
-  packDocuments,
-  readTextParts,
-} from "../../src/data/index.ts";
+import { type DatasetSettings, openDataset, packDocuments, readTextParts } from "../../src/data/index.ts";
+import { byteTokenizer } from "../../src/tokenizers/index.ts";
 import { ownCache } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 

@@ -9,9 +9,9 @@ import { loadFullState, loadHfLlama, openModelFiles, saveCheckpoint } from "../.
 import { openShards } from "../../src/checkpoint/processShards.ts";
 import { openSafetensors, writeSafetensors } from "../../src/checkpoint/safetensors.ts";
 import { loadParameters, openSource } from "../../src/convert/index.ts";
-import { loadChatTemplate, loadTokenizer } from "../../src/data/index.ts";
 import { jsonLines } from "../../src/data/jsonLines.ts";
 import { parquetRows } from "../../src/data/parquetRows.ts";
+import { loadChatTemplate, loadTokenizer } from "../../src/tokenizers/index.ts";
 import { initialState } from "../../src/train/state.ts";
 import { openText, ownCache } from "../data/openText.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";

@@ -2,12 +2,18 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { findChatTemplate, loadChatTemplate, loadTokenizer, renderChat, textBytes } from "../../src/data/index.ts";
+import {
+  findChatTemplate,
+  loadChatTemplate,
+  loadTokenizer,
+  renderChat,
+  textBytes,
+} from "../../src/tokenizers/index.ts";
 import { goldenPath } from "../golden.ts";
 import type { Files, FuzzFormat } from "./format.ts";
 import { mutateTemplate } from "./mutateTemplate.ts";
 
-const kinds = fileURLToPath(new URL("../data/tokenizers/", import.meta.url));
+const kinds = fileURLToPath(new URL("../tokenizers/files/", import.meta.url));
 const sample = "The cat's 1234 mats — naïve 你好\n\t <|end_of_text|></s> x\u00a0y";
 
 function kindSeeds(): Files[] {

@@ -11,7 +11,7 @@ const src = join(root, "src");
 /** In reading order; a new stage gets its place here. */
 const stages = [
   ["base", "core", "autodiff", "sharding", "lower", "pjrt", "jit"],
-  ["quant", "nn", "optim", "models", "gguf", "data", "checkpoint", "metrics"],
+  ["quant", "nn", "optim", "models", "gguf", "jinja", "tokenizers", "data", "checkpoint", "metrics"],
   ["train", "eval", "study", "plan", "config", "presets", "convert", "cli", "dashboard"],
 ].flat();
 

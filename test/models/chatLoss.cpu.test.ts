@@ -1,9 +1,9 @@
 /** Training on what the assistant says: the losses of golden set 16, from conversation to loss. */
 import { afterAll, describe, expect, it } from "vitest";
 import type { HostArray } from "../../src/core/index.ts";
-import { type ChatMessage, chatExample, compileChatTemplate, loadTokenizer } from "../../src/data/index.ts";
 import { jit } from "../../src/jit/index.ts";
 import { type LlamaBatch, type LlamaParams, llamaLoss } from "../../src/models/llama.ts";
+import { type ChatMessage, chatExample, compileChatTemplate, loadTokenizer } from "../../src/tokenizers/index.ts";
 import { fetchAndFree } from "../fetchAndFree.ts";
 import { goldenJson } from "../golden.ts";
 import { goldenLlama, makeBatch, scalarOf } from "./goldenLlama.ts";

@@ -2,8 +2,8 @@
 import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
-import { byteTokenizer, loadTokenizer, saveTokenizer, trainBpe } from "../../src/data/index.ts";
 import { readEvents } from "../../src/metrics/index.ts";
+import { byteTokenizer, loadTokenizer, saveTokenizer, trainBpe } from "../../src/tokenizers/index.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { ensureBuilt, halfbyte } from "./halfbyte.ts";
 import { tinyKeys } from "./tinyRun.ts";

@@ -2,7 +2,7 @@
 import { cpSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it, onTestFinished, vi } from "vitest";
-import { saveTokenizer, trainBpe } from "../../src/data/index.ts";
+import { saveTokenizer, trainBpe } from "../../src/tokenizers/index.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { temporaryCache } from "../temporaryCache.ts";
 import { ensureBuilt, halfbyte } from "./halfbyte.ts";

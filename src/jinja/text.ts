@@ -1,6 +1,6 @@
 /** The methods of Python's str. White space, cases and indices (of code points) are Python's. */
-import { itemsOf } from "./pythonItems.ts";
-import { described } from "./pythonPrint.ts";
+import { itemsOf } from "./items.ts";
+import { described } from "./print.ts";
 import {
   type Arguments,
   type Callable,
@@ -10,7 +10,7 @@ import {
   Tuple,
   textUnits,
   type Value,
-} from "./pythonValues.ts";
+} from "./values.ts";
 
 /** What Python's strip() takes for white space. */
 const white =

@@ -4,10 +4,10 @@ import { gzipSync } from "node:zlib";
 import { afterEach, beforeAll, describe, expect, it, vi } from "vitest";
 import { command as verbs } from "../../src/cli/tokenizer.ts";
 import { command } from "../../src/cli/tokenizerTrain.ts";
-import { loadTokenizer } from "../../src/data/index.ts";
+import { loadTokenizer } from "../../src/tokenizers/index.ts";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { goldenPath } from "../golden.ts";
 import { ensureBuilt, halfbyte as runHalfbyte } from "../train/halfbyte.ts";
-import { temporaryFolder } from "./temporaryFiles.ts";
 
 afterEach(() => vi.restoreAllMocks());
 

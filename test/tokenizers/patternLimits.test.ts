@@ -4,14 +4,14 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
-import { loadTokenizer } from "../../src/data/index.ts";
-import { withPatternLimits } from "../../src/data/patternLimits.ts";
-import { withinSeconds } from "../../src/data/timeLimit.ts";
-import { refusing } from "../../src/data/tokenizerParts.ts";
-import { temporaryFolder } from "./temporaryFiles.ts";
+import { loadTokenizer } from "../../src/tokenizers/index.ts";
+import { withPatternLimits } from "../../src/tokenizers/patternLimits.ts";
+import { withinSeconds } from "../../src/tokenizers/timeLimit.ts";
+import { refusing } from "../../src/tokenizers/tokenizerParts.ts";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
 
 type Json = Record<string, unknown>;
-const kinds = fileURLToPath(new URL("tokenizers/", import.meta.url));
+const kinds = fileURLToPath(new URL("files/", import.meta.url));
 const fileOf = (name: string) =>
   (JSON.parse(readFileSync(join(kinds, `${name}.json`), "utf8")) as { tokenizer: Json }).tokenizer;
 const load = (file: Json) =>

@@ -1,16 +1,6 @@
 /** When values are equal, and which comes first. */
-import { described } from "./pythonPrint.ts";
-import {
-  isDict,
-  isList,
-  isNumber,
-  numberOf,
-  type Spend,
-  Tuple,
-  textUnits,
-  Undefined,
-  type Value,
-} from "./pythonValues.ts";
+import { described } from "./print.ts";
+import { isDict, isList, isNumber, numberOf, type Spend, Tuple, textUnits, Undefined, type Value } from "./values.ts";
 
 /** `==`: no kind of value equals another, but for numbers, which True and False are. */
 export function isEqual(left: Value, right: Value, spend: Spend): boolean {

@@ -1,15 +1,15 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { controlToken } from "../../src/data/addedTokens.ts";
-import { trainBpe } from "../../src/data/bpeTrainer.ts";
-import { byteTokenizer } from "../../src/data/byteTokenizer.ts";
-import { defaultSplitPattern, translateSplitPattern } from "../../src/data/splitPattern.ts";
-import { streamDecoder } from "../../src/data/tokenizer.ts";
-import { copyTokenizer, loadTokenizer, saveTokenizer } from "../../src/data/tokenizerFiles.ts";
-import { parseTokenizerJson, toTokenizerJson } from "../../src/data/tokenizerJson.ts";
+import { controlToken } from "../../src/tokenizers/addedTokens.ts";
+import { trainBpe } from "../../src/tokenizers/bpeTrainer.ts";
+import { byteTokenizer } from "../../src/tokenizers/byteTokenizer.ts";
+import { defaultSplitPattern, translateSplitPattern } from "../../src/tokenizers/splitPattern.ts";
+import { streamDecoder } from "../../src/tokenizers/tokenizer.ts";
+import { copyTokenizer, loadTokenizer, saveTokenizer } from "../../src/tokenizers/tokenizerFiles.ts";
+import { parseTokenizerJson, toTokenizerJson } from "../../src/tokenizers/tokenizerJson.ts";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { goldenJson, goldenPath } from "../golden.ts";
-import { temporaryFolder } from "./temporaryFiles.ts";
 
 interface Cases {
   vocab_size: number;

@@ -3,12 +3,13 @@
  * Jinja parses; its own interpreter compares, prints and scopes as JavaScript does. A template's work is counted, and one that would
  * not end, or fill memory, ends in an error.
  */
-import type { Call, CallStatement, For, Macro, Member, Node, SetStatement } from "./jinjaNodes.ts";
-import { runFilter } from "./pythonFilters.ts";
-import { itemsOf } from "./pythonItems.ts";
-import { signed } from "./pythonNumbers.ts";
-import { attribute, binary, item, sliced } from "./pythonOperators.ts";
-import { described, printed } from "./pythonPrint.ts";
+
+import { runFilter } from "./filters.ts";
+import { itemsOf } from "./items.ts";
+import type { Call, CallStatement, For, Macro, Member, Node, SetStatement } from "./nodes.ts";
+import { signed } from "./numbers.ts";
+import { attribute, binary, item, sliced } from "./operators.ts";
+import { described, printed } from "./print.ts";
 import {
   captured,
   functions,
@@ -22,8 +23,8 @@ import {
   usesLoop,
   within,
   write,
-} from "./pythonScope.ts";
-import { runTest } from "./pythonTests.ts";
+} from "./scope.ts";
+import { runTest } from "./tests.ts";
 import {
   type Arguments,
   type Callable,
@@ -36,9 +37,9 @@ import {
   Tuple,
   Undefined,
   type Value,
-} from "./pythonValues.ts";
+} from "./values.ts";
 
-/** Of work (pythonValues.ts): some seconds. A conversation of a megabyte takes a hundredth. */
+/** Of work (values.ts): some seconds. A conversation of a megabyte takes a hundredth. */
 const mostUnits = 1e7;
 
 /** The text that a template writes. @throws Error in words for what it can't do, in bounded time and memory */

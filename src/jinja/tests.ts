@@ -1,8 +1,8 @@
 /** The tests of Jinja (`is defined`), and the operators that are tests. */
-import { itemOf, itemsOf } from "./pythonItems.ts";
-import { compare, isEqual } from "./pythonOrder.ts";
-import { described, printed } from "./pythonPrint.ts";
-import { isLower, isUpper, spendSearch } from "./pythonText.ts";
+import { itemOf, itemsOf } from "./items.ts";
+import { compare, isEqual } from "./order.ts";
+import { described, printed } from "./print.ts";
+import { isLower, isUpper, spendSearch } from "./text.ts";
 import {
   type Arguments,
   Float,
@@ -13,7 +13,7 @@ import {
   type Spend,
   Undefined,
   type Value,
-} from "./pythonValues.ts";
+} from "./values.ts";
 
 /** `left in right`. */
 export function isIn(left: Value, right: Value, spend: Spend): boolean {

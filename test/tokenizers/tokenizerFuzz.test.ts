@@ -5,9 +5,9 @@ import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
-import { compileChatTemplate, loadTokenizer, renderChat } from "../../src/data/index.ts";
+import { compileChatTemplate, loadTokenizer, renderChat } from "../../src/tokenizers/index.ts";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { goldenJson, goldenPath } from "../golden.ts";
-import { temporaryFolder } from "./temporaryFiles.ts";
 
 describe("a tokenizer.json that was damaged", () => {
   /** The paths of every value in it. */
@@ -20,7 +20,7 @@ describe("a tokenizer.json that was damaged", () => {
   it.each([
     goldenPath("16_chat/tokenizer.json"),
     ...["sentencepiece-bpe", "metaspace-first", "unigram", "wordpiece", "splits"].map((kind) =>
-      fileURLToPath(new URL(`tokenizers/${kind}.json`, import.meta.url)),
+      fileURLToPath(new URL(`files/${kind}.json`, import.meta.url)),
     ),
   ])("ends in a typed error or a tokenizer that encodes: %s", (path) => {
     const read = JSON.parse(readFileSync(path, "utf8"));

@@ -1,10 +1,10 @@
 /** The filters and tests of Jinja that chat templates use, and those that `transformers` gives them (`tojson`). */
-import { attributeOf, itemsOf, pairsOf } from "./pythonItems.ts";
-import { floatOf, intOf, rounded } from "./pythonNumbers.ts";
-import { compare, isEqual } from "./pythonOrder.ts";
-import { described, jsonText, printed } from "./pythonPrint.ts";
-import { runTest } from "./pythonTests.ts";
-import { bind, capitalize, joined, lengthOf, replaceText, splitLines, strip, textMethod } from "./pythonText.ts";
+import { attributeOf, itemsOf, pairsOf } from "./items.ts";
+import { floatOf, intOf, rounded } from "./numbers.ts";
+import { compare, isEqual } from "./order.ts";
+import { described, jsonText, printed } from "./print.ts";
+import { runTest } from "./tests.ts";
+import { bind, capitalize, joined, lengthOf, replaceText, splitLines, strip, textMethod } from "./text.ts";
 import {
   type Arguments,
   Float,
@@ -21,7 +21,7 @@ import {
   textUnits,
   Undefined,
   type Value,
-} from "./pythonValues.ts";
+} from "./values.ts";
 
 type Given = readonly (Value | undefined)[];
 /** Names of a filter's arguments and what it makes of a value. */

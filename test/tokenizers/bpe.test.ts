@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { beforeAll, describe, expect, it } from "vitest";
-import { type BpeModel, bpeTokenizer } from "../../src/data/bpeTokenizer.ts";
-import { trainBpe } from "../../src/data/bpeTrainer.ts";
-import { bytesInAlphabetOrder, charOfByte, spellBytes, unspellBytes } from "../../src/data/byteAlphabet.ts";
-import { streamDecoder, type Tokenizer, textBytes } from "../../src/data/tokenizer.ts";
+import { type BpeModel, bpeTokenizer } from "../../src/tokenizers/bpeTokenizer.ts";
+import { trainBpe } from "../../src/tokenizers/bpeTrainer.ts";
+import { bytesInAlphabetOrder, charOfByte, spellBytes, unspellBytes } from "../../src/tokenizers/byteAlphabet.ts";
+import { streamDecoder, type Tokenizer, textBytes } from "../../src/tokenizers/tokenizer.ts";
 
 const corpus = [
   "The quick brown fox jumps over the lazy dog; the dog doesn't mind. It's 1234567 o'clock!\r\n\r\n",

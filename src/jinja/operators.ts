@@ -1,10 +1,10 @@
 /** Python's operators, indices and attributes, on the values of a chat template. */
-import { itemOf, pairsOf } from "./pythonItems.ts";
-import { arithmetic } from "./pythonNumbers.ts";
-import { isEqual } from "./pythonOrder.ts";
-import { described, printed } from "./pythonPrint.ts";
-import { isIn, operatorTests } from "./pythonTests.ts";
-import { bind, textMethod } from "./pythonText.ts";
+import { itemOf, pairsOf } from "./items.ts";
+import { arithmetic } from "./numbers.ts";
+import { isEqual } from "./order.ts";
+import { described, printed } from "./print.ts";
+import { isIn, operatorTests } from "./tests.ts";
+import { bind, textMethod } from "./text.ts";
 import {
   type Callable,
   type Dict,
@@ -18,7 +18,7 @@ import {
   Tuple,
   Undefined,
   type Value,
-} from "./pythonValues.ts";
+} from "./values.ts";
 
 /** Characters; what memory is kept for. */
 const longestText = 1 << 25;

@@ -1,7 +1,7 @@
 /** Numbers as Python computes them, and reads them from texts. */
-import { described } from "./pythonPrint.ts";
-import { strip } from "./pythonText.ts";
-import { Float, integer, isInteger, isNumber, numberOf, type Value } from "./pythonValues.ts";
+import { described } from "./print.ts";
+import { strip } from "./text.ts";
+import { Float, integer, isInteger, isNumber, numberOf, type Value } from "./values.ts";
 
 const whole = /^[+-]?\d+(?:_\d+)*$/;
 const decimal = /^[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[+-]?\d+)?$/i;

@@ -1,12 +1,12 @@
 /** Text files give the tokens of their whole text, whether or not the tokenizer cuts it at spaces. */
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { spellBytes } from "../../src/data/byteAlphabet.ts";
 import { readDocuments } from "../../src/data/documentParts.ts";
-import { loadTokenizer } from "../../src/data/index.ts";
-import { defaultSplitPattern } from "../../src/data/splitPattern.ts";
-import { openText, ownCache } from "./openText.ts";
-import { temporaryFolder } from "./temporaryFiles.ts";
+import { spellBytes } from "../../src/tokenizers/byteAlphabet.ts";
+import { loadTokenizer } from "../../src/tokenizers/index.ts";
+import { defaultSplitPattern } from "../../src/tokenizers/splitPattern.ts";
+import { openText, ownCache } from "../data/openText.ts";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
 
 const bytes = Array.from({ length: 256 }, (_, byte) => spellBytes(Uint8Array.of(byte)));
 const rules = { single_word: false, lstrip: false, rstrip: false, normalized: false };

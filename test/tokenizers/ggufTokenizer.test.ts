@@ -1,10 +1,10 @@
 /** Tokenizers out of GGUF metadata: golden's tokenizers there and back, a SentencePiece one, and what is refused. */
 import { describe, expect, it } from "vitest";
-import { bpeTokenizer } from "../../src/data/bpeTokenizer.ts";
-import { generalTokenizer } from "../../src/data/generalTokenizer.ts";
-import { tokenizerOfGguf } from "../../src/data/ggufTokenizer.ts";
-import { parseTokenizerJson } from "../../src/data/tokenizerJson.ts";
 import type { GgufValue } from "../../src/gguf/index.ts";
+import { bpeTokenizer } from "../../src/tokenizers/bpeTokenizer.ts";
+import { generalTokenizer } from "../../src/tokenizers/generalTokenizer.ts";
+import { tokenizerOfGguf } from "../../src/tokenizers/ggufTokenizer.ts";
+import { parseTokenizerJson } from "../../src/tokenizers/tokenizerJson.ts";
 import { goldenJson } from "../golden.ts";
 
 interface TokenizerJson {

@@ -2,10 +2,10 @@
 import { readFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it } from "vitest";
-import { compileChatTemplate } from "../../src/data/index.ts";
+import { compileChatTemplate } from "../../src/tokenizers/index.ts";
 
 /** The variables; then templates with their text, null where Python refuses, none where it is only we that do. */
-const [variables, ...cases] = readFileSync(fileURLToPath(new URL("./jinjaCases.jsonl", import.meta.url)), "utf8")
+const [variables, ...cases] = readFileSync(fileURLToPath(new URL("./cases.jsonl", import.meta.url)), "utf8")
   .trimEnd()
   .split("\n")
   .map((line) => JSON.parse(line)) as [Record<string, unknown>, ...(readonly [string, (string | null)?])[]];

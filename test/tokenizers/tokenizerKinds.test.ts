@@ -3,10 +3,10 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, it, type TestContext } from "vitest";
-import { loadTokenizer } from "../../src/data/index.ts";
-import { streamDecoder, type Tokenizer, textBytes } from "../../src/data/tokenizer.ts";
+import { loadTokenizer } from "../../src/tokenizers/index.ts";
+import { streamDecoder, type Tokenizer, textBytes } from "../../src/tokenizers/tokenizer.ts";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { llama3Folder } from "./llama3.ts";
-import { temporaryFolder } from "./temporaryFiles.ts";
 
 interface Case {
   readonly text: string;
@@ -20,7 +20,7 @@ interface Kind {
 }
 
 /** Made by make.py there. */
-const folder = fileURLToPath(new URL("tokenizers/", import.meta.url));
+const folder = fileURLToPath(new URL("files/", import.meta.url));
 const kindOf = (name: string) => JSON.parse(readFileSync(join(folder, `${name}.json`), "utf8")) as Kind;
 const kinds = readdirSync(folder)
   .map((file) => file.replace(/\.json$/, ""))

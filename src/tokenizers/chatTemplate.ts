@@ -1,16 +1,13 @@
 /**
- * Hugging Face chat templates: Jinja by their own JavaScript library, in the environment that `transformers` gives a template
- * (`trim_blocks`, `lstrip_blocks`, `raise_exception`, `strftime_now`, loop controls, the `generation` tag; Python's own words by pythonJinja.ts). Messages in, text out;
- * ids and the mask of what the assistant says are chatExample.ts's.
+ * Hugging Face chat templates: parsed by their own JavaScript library, run in the environment that `transformers` gives a template
+ * (`trim_blocks`, `lstrip_blocks`, `raise_exception`, `strftime_now`, loop controls, the `generation` tag). Messages in, text out; ids
+ * and the mask of what the assistant says are chatExample.ts's.
  */
 import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
+import { type Node, runTemplate, stripEnd, toValue } from "../jinja/index.ts";
 import { dateText } from "./dateText.ts";
-import type { Node } from "./jinjaNodes.ts";
 import { jinja } from "./lateLibraries.ts";
-import { runTemplate } from "./pythonJinja.ts";
-import { stripEnd } from "./pythonText.ts";
-import { toValue } from "./pythonValues.ts";
 
 /** One turn: `{ role: "user", content: "…" }`. Templates may read other keys too (`tool_calls`, `reasoning_content`, …). */
 export interface ChatMessage {

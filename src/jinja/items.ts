@@ -1,5 +1,5 @@
 /** Items of values, by key, index or path. */
-import { described } from "./pythonPrint.ts";
+import { described } from "./print.ts";
 import {
   type Dict,
   isDict,
@@ -11,7 +11,7 @@ import {
   Tuple,
   Undefined,
   type Value,
-} from "./pythonValues.ts";
+} from "./values.ts";
 
 /** What a loop, a filter or `in` goes through. @throws Error where it has no items */
 export function itemsOf(value: Value, spend: Spend): List {

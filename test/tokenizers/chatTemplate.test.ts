@@ -12,10 +12,10 @@ import {
   loadChatTemplate,
   loadTokenizer,
   renderChat,
-} from "../../src/data/index.ts";
+} from "../../src/tokenizers/index.ts";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { goldenJson, goldenPath } from "../golden.ts";
 import { llama3Folder } from "./llama3.ts";
-import { temporaryFolder } from "./temporaryFiles.ts";
 
 interface Case {
   readonly template: string;
@@ -360,7 +360,7 @@ describe("trials", () => {
     // A normalizer changes the text; an end token takes the white space behind it; spaces are put before a text.
     expect(said(goldenPath("10_tokenizer/tokenizer_qwen2style.json"))).toBe(" \u00e5 b <|im_end|>\n");
     expect(said(goldenPath("16_chat/tokenizer.json"), { rstrip: true })).toBe(" a\u030a b <|im_end|>");
-    const pieces = fileURLToPath(new URL("tokenizers/sentencepiece-bpe.json", import.meta.url));
+    const pieces = fileURLToPath(new URL("files/sentencepiece-bpe.json", import.meta.url));
     expect(said(pieces)).toMatch(/^ *a\u030a b <\|im_end\|> *\n$/);
   });
 

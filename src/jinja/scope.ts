@@ -1,8 +1,8 @@
 /** What a running template has at hand: names, what it has written, `loop`, and the functions that Jinja gives. */
-import type { Node } from "./jinjaNodes.ts";
-import { bounded, namespace } from "./pythonOperators.ts";
-import { isEqual } from "./pythonOrder.ts";
-import { described } from "./pythonPrint.ts";
+import type { Node } from "./nodes.ts";
+import { bounded, namespace } from "./operators.ts";
+import { isEqual } from "./order.ts";
+import { described } from "./print.ts";
 import {
   type Callable,
   isDict,
@@ -13,7 +13,7 @@ import {
   Tuple,
   Undefined,
   type Value,
-} from "./pythonValues.ts";
+} from "./values.ts";
 
 /** Of range(), as in the sandbox. */
 const longestRange = 100_000;

@@ -5,13 +5,19 @@ import { fileURLToPath } from "node:url";
 import fc from "fast-check";
 import { describe, expect, it, type TestContext } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
-import { copyTokenizer, loadChatTemplate, loadTokenizer, renderChat, type Tokenizer } from "../../src/data/index.ts";
+import {
+  copyTokenizer,
+  loadChatTemplate,
+  loadTokenizer,
+  renderChat,
+  type Tokenizer,
+} from "../../src/tokenizers/index.ts";
+import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { goldenPath } from "../golden.ts";
 import { llama3Ranks, pipFile, smolLm2 } from "../pipPackage.ts";
 import { llama3Folder } from "./llama3.ts";
-import { temporaryFolder } from "./temporaryFiles.ts";
 
-const llama3Cases = JSON.parse(readFileSync(fileURLToPath(new URL("tokenizers/llama3.json", import.meta.url)), "utf8"))
+const llama3Cases = JSON.parse(readFileSync(fileURLToPath(new URL("files/llama3.json", import.meta.url)), "utf8"))
   .cases as readonly {
   readonly text: string;
   readonly ids: readonly number[];
@@ -22,7 +28,7 @@ interface Pieces {
   readonly cases: readonly { readonly text: string; readonly ids: readonly number[]; readonly decoded: string }[];
 }
 const piecesOf = (name: string): Pieces =>
-  JSON.parse(readFileSync(fileURLToPath(new URL(`tokenizers/${name}.json`, import.meta.url)), "utf8"));
+  JSON.parse(readFileSync(fileURLToPath(new URL(`files/${name}.json`, import.meta.url)), "utf8"));
 const pieces = piecesOf("sentencepiece-model");
 const symbols = piecesOf("sentencepiece-model-symbols");
 

@@ -1,15 +1,5 @@
 /** Values as text: as Python prints them, and as JSON. */
-import {
-  Float,
-  isDict,
-  isList,
-  type Spend,
-  Tuple,
-  textUnits,
-  typeName,
-  Undefined,
-  type Value,
-} from "./pythonValues.ts";
+import { Float, isDict, isList, type Spend, Tuple, textUnits, typeName, Undefined, type Value } from "./values.ts";
 
 /** `{{ value }}`. */
 export function printed(value: Value, spend: Spend): string {
