@@ -2,7 +2,7 @@
 import { afterAll, describe, expect, it } from "vitest";
 import { checkpointPath, loadCheckpoint } from "../../src/checkpoint/index.ts";
 import { type HostArray, hostArray, treeLeaves } from "../../src/core/index.ts";
-import { syntheticBatches } from "../../src/data/index.ts";
+import { syntheticBatches, type ValidationBatches } from "../../src/data/index.ts";
 import { disposeTree, jit, putTree } from "../../src/jit/index.ts";
 import type { RunEvent } from "../../src/metrics/index.ts";
 import { llamaDelayedScaling, llamaModules } from "../../src/models/llama.ts";
@@ -155,11 +155,14 @@ describe("validation", () => {
     const { metrics } = await plain(warm, 2);
     const { tokens, targets } = train.batchAt(2);
     const mask = hostArray(tokens.shape, "float32", new Float32Array(128).fill(1));
-    const batches = { batches: 1, batchAt: () => ({ tokens, targets, mask, validTokens: 128, targetBytes: 128 }) };
+    const batches: ValidationBatches = {
+      ...{ windows: 4, batches: 1, ofProcess: () => batches },
+      batchAt: () => ({ tokens, targets, mask, validTokens: 128, targetBytes: 128 }),
+    };
     const evaluator = makeEvaluator(options);
     const lossAt = async (scales: HostArray) => {
       const state = (await putTree({ params: warm.params, scales })) as ModelState<DeviceArray>;
-      const { loss } = await evaluator.evaluate(state, batches as never);
+      const { loss } = await evaluator.evaluate(state, batches);
       disposeTree(state);
       return loss;
     };
