@@ -14,6 +14,7 @@ import type { ModelState } from "../train/modelState.ts";
 import { forwardOptions } from "../train/step.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
+import { evaluationSettings } from "./evaluationSettings.ts";
 import { withRecipeFile } from "./settingsFile.ts";
 import { planOf, precisionName } from "./trainingRun.ts";
 
@@ -33,6 +34,9 @@ as in training: each ends with the end token, and windows follow each other with
   dtype                 what it computes in: float32 (default), bfloat16 or float16
   quantization          nvfp4, … : what low precision would do to the loss; dtype is then bfloat16
   tokenizer_path        another tokenizer than the model's own
+  packing, reset_attention_mask, max_segments_per_seq, train_data_columns, dataset_bad_records, dataset_token_dtype,
+  precision_policy, first_layers_bf16, last_layers_bf16, precision_overrides, rounding_seed, native_kernels and the
+  switches of recipes   as in training. A key of the model's sizes may only repeat them; any other is refused
   --json                the result as one JSON object on standard output
 
 Example: halfbyte evaluate SmolLM2-135M eval_dataset_path=book.txt
@@ -48,13 +52,6 @@ Example: halfbyte evaluate SmolLM2-135M eval_dataset_path=book.txt
     if (!settings.eval_dataset_path) {
       throw new UserError("E_KEY", "eval_dataset_path=… is missing; `halfbyte evaluate --help` shows an example");
     }
-    const idle = ["dataset_path", "validation_fraction", "tokenize_workers"].find((key) => settings[key] !== undefined);
-    if (idle !== undefined) {
-      throw new UserError(
-        "E_NO_EFFECT",
-        `${idle}=${settings[idle]} has no effect: evaluation reads all of eval_dataset_path, in one thread; leave it out`,
-      );
-    }
     const { config, ...result } = await evaluate(path, withRecipeFile(settings));
     const facts = { model: path, precision: precisionName(config), ...result };
     const text = flags.has("json") ? `${JSON.stringify(facts)}\n` : shown(facts);
@@ -68,10 +65,11 @@ interface Found extends Evaluation {
   readonly perplexity: number;
 }
 
-async function evaluate(path: string, own: Readonly<Record<string, unknown>>): Promise<Found & { config: Config }> {
+async function evaluate(path: string, given: Readonly<Record<string, unknown>>): Promise<Found & { config: Config }> {
   const source = await openSource(path);
   try {
     const { config: model, maxPositions } = source.config;
+    const own = evaluationSettings(given, { path, model });
     const tokenizerPath = own.tokenizer_path ?? source.tokenizerPath;
     if (tokenizerPath === undefined) {
       throw new UserError("E_TOKENIZER", `${path} has no tokenizer: set tokenizer_path`);
@@ -113,7 +111,7 @@ async function evaluate(path: string, own: Readonly<Record<string, unknown>>): P
 function settingsOf(
   model: LlamaConfig,
   maxPositions: number,
-  { quantization = "none" }: Readonly<Record<string, unknown>>,
+  { quantization = "none" }: PartialSettings,
 ): PartialSettings {
   const sizes = Object.entries(sizesOf(model)).filter(([, value]) => value !== undefined);
   return {

@@ -58,7 +58,7 @@ describe("halfbyte evaluate", () => {
       expect(found.perplexity).toBeCloseTo(Math.exp(found.loss), 6);
       expect(found.bitsPerByte).toBeCloseTo(found.loss / Math.log(2), 5);
     }
-    const all = await evaluate(folder, "max_target_length=48", "per_device_batch_size=4");
+    const all = await evaluate(folder, "max_target_length=48", "per_device_batch_size=4", "vocab_size=257");
     expect(all.validTokens).toBe(40 * words.length);
     const coarse = await evaluate(folder, "max_target_length=48", "eval_steps=1", "quantization=nvfp4");
     expect(coarse.precision).toBe("nvfp4");
@@ -107,6 +107,18 @@ describe("halfbyte evaluate", () => {
     expect(await refusal(run, `eval_dataset_path=${text}`, "validation_fraction=0.1")).toMatch(
       /validation_fraction=0.1 has no effect: evaluation reads all of eval_dataset_path/,
     );
+    // What the model decides may be said again, and not otherwise; what is not read has no effect.
+    const sized = await refusal(run, `eval_dataset_path=${text}`, "vocab_size=500", "norm_eps=0.1", "head_dim=4");
+    expect(sized).toMatch(
+      /3 things are wrong:\n.*vocab_size=500 contradicts the model: .*run has vocab_size=257; leave/,
+    );
+    expect(sized).toMatch(/norm_eps=0.1 contradicts the model: .*run has norm_eps=0.00001; leave it out/);
+    expect(sized).toMatch(/head_dim=4 contradicts the model: .*run has head_dim=16; leave it out/);
+    const idle = ["learning_rate=1", "steps=3", "run_name=a", "model_name=llama-tiny"];
+    const all = await refusal(run, `eval_dataset_path=${text}`, ...idle, "rope_factor=2");
+    for (const key of idle) expect(all).toContain(`${key} has no effect: evaluation neither trains`);
+    expect(all).toMatch(/rope_factor=2 contradicts the model: .*run has none; leave it out/);
+    expect(await refusal(run, `eval_dataset_path=${text}`, "learning_rat=1")).toMatch(/learning_rate/);
     writeFileSync(join(base, "one.txt"), "a");
     for (const packing of ["concat", "best_fit"])
       expect(await refusal(run, `eval_dataset_path=${join(base, "one.txt")}`, `packing=${packing}`)).toMatch(
