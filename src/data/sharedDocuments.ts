@@ -1,4 +1,5 @@
 /** Documents that two sources have both, whatever form their files have: found by their draws, made sure of by their tokens. */
+import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
 import type { SourceTokens } from "./textTokens.ts";
 import type { TokenStream } from "./tokenStream.ts";
@@ -6,8 +7,11 @@ import type { TokenStream } from "./tokenStream.ts";
 /** Documents and tokens looked at in one go. */
 const blockSize = 1 << 16;
 
+/** What is read of a source to find its documents elsewhere. */
+type Documents = { readonly stream: TokenStream } & Pick<SourceTokens, "readDraws">;
+
 /** The draws of all documents in order, some at a time, with the number of the first. */
-export function* drawBlocks({ stream, readDraws }: SourceTokens): Generator<readonly [first: number, Uint32Array]> {
+export function* drawBlocks({ stream, readDraws }: Documents): Generator<readonly [first: number, Uint32Array]> {
   for (let first = 0; first < stream.documents; first += blockSize) {
     yield [first, readDraws(first, Math.min(blockSize, stream.documents - first))];
   }
@@ -35,28 +39,49 @@ export function tellShared(
   );
 }
 
-/** How many documents of a source are also in one of the others; 9 bytes of memory for each of its own. */
-function countShared(source: SourceTokens, others: readonly SourceTokens[], eosId: number): number {
+/**
+ * How many documents of a source are also in one of the others. Each document is read once at most, however many are equal or share
+ * a draw; 8 bytes of memory for each of its own, and the digests of those whose draw another has.
+ */
+export function countShared(source: Documents, others: readonly Documents[], eosId: number): number {
   const { stream } = source;
   const draws = source.readDraws(0, stream.documents);
   const byDraw = Uint32Array.from(draws.keys()).sort((a, b) => draws[a]! - draws[b]!);
   // Most draws are none of these: their upper halves tell.
   const upper = new Uint8Array(1 << 16);
   for (const draw of draws) upper[draw >>> 16] = 1;
-  const isShared = new Uint8Array(stream.documents);
+  const notFound = new Map<number, Map<string, number>>();
+  let shared = 0;
   for (const other of others) {
     for (const [first, block] of drawBlocks(other)) {
       for (const [i, draw] of block.entries()) {
         if (upper[draw >>> 16] === 0) continue;
-        for (let at = firstAtLeast(byDraw, draws, draw); draws[byDraw[at]!] === draw; at++) {
-          const document = byDraw[at]!;
-          if (isShared[document] === 0 && sameDocument(stream, document, other.stream, first + i, eosId))
-            isShared[document] = 1;
+        let contents = notFound.get(draw);
+        if (contents === undefined) {
+          const own: number[] = [];
+          for (let at = firstAtLeast(byDraw, draws, draw); draws[byDraw[at]!] === draw; at++) own.push(byDraw[at]!);
+          if (own.length === 0) continue;
+          contents = countContents(stream, own, eosId);
+          notFound.set(draw, contents);
         }
+        if (contents.size === 0) continue;
+        const digest = digestOf(other.stream, first + i, eosId);
+        shared += contents.get(digest) ?? 0;
+        contents.delete(digest);
       }
     }
   }
-  return isShared.reduce((sum, shared) => sum + shared, 0);
+  return shared;
+}
+
+/** How many of the documents have each content, by its digest. */
+function countContents(stream: TokenStream, documents: readonly number[], eosId: number): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (const document of documents) {
+    const digest = digestOf(stream, document, eosId);
+    counts.set(digest, (counts.get(digest) ?? 0) + 1);
+  }
+  return counts;
 }
 
 /** Place in `order` of the first document whose draw is `least` or more. */
@@ -70,15 +95,14 @@ function firstAtLeast(order: Uint32Array, draws: Uint32Array, least: number): nu
   return low;
 }
 
-function sameDocument(a: TokenStream, i: number, b: TokenStream, j: number, eosId: number): boolean {
-  const [one, other] = [placeOf(a, i, eosId), placeOf(b, j, eosId)];
-  if (one.length !== other.length) return false;
-  for (let done = 0; done < one.length; done += blockSize) {
-    const count = Math.min(blockSize, one.length - done);
-    const tokens = b.read(other.start + done, count);
-    if (!a.read(one.start + done, count).every((id, k) => id === tokens[k])) return false;
+/** SHA-256 of a document's ids, of whatever width they are stored in. */
+function digestOf(stream: TokenStream, document: number, eosId: number): string {
+  const { start, length } = placeOf(stream, document, eosId);
+  const digest = createHash("sha256");
+  for (let done = 0; done < length; done += blockSize) {
+    digest.update(Uint32Array.from(stream.read(start + done, Math.min(blockSize, length - done))));
   }
-  return true;
+  return digest.digest("base64");
 }
 
 /** Where a document lies, without the token that ends it: the last of a file of tokens may have none. */
