@@ -1,6 +1,7 @@
 /** `halfbyte tokenizer chat`: a conversation as its chat template writes it, with what is trained on marked. */
 import { readFileSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
+import { parseExactJson } from "../base/exactJson.ts";
 import { parseValue } from "../config/index.ts";
 import { documentOfRecord, listSourceFiles, type RecordDocument, readDocuments } from "../data/index.ts";
 import { terminalAbilities } from "../metrics/index.ts";
@@ -92,7 +93,7 @@ async function readConversation(path: string, record: number): Promise<Conversat
 /** A list of messages, or an object with one, over as many lines as it likes; undefined for records a line. */
 function wholeFile(path: string): Readonly<Record<string, unknown>> | undefined {
   try {
-    const value: unknown = JSON.parse(readFileSync(path, "utf8"));
+    const value: unknown = parseExactJson(readFileSync(path, "utf8"));
     if (Array.isArray(value)) return { messages: value };
     return typeof value === "object" && value !== null ? { ...value } : undefined;
   } catch {

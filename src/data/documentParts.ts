@@ -71,7 +71,7 @@ async function* recordParts(file: SourceFile, options: ReadingOptions): AsyncGen
   const reading = { ...(onRead && { onRead }) };
   const records =
     file.form === "jsonl"
-      ? jsonLines(file.path, reading)
+      ? jsonLines(file.path, { ...reading, exact: kind === "chat" })
       : parquetRows(file.path, columnsToRead(kind, columns), reading);
   for await (const record of records) {
     const place = `${file.path}:${record.place.replace(/^line /, "")}`;

@@ -1,5 +1,6 @@
 /** JSON Lines: a record a line. Blank lines, a byte order mark, CR LF and a missing last line end are no faults. */
 import { UserError } from "../base/errors.ts";
+import { parseExactJson } from "../base/exactJson.ts";
 import { parseJson } from "../base/json.ts";
 import { type FileBytesOptions, fileBytes } from "./fileBytes.ts";
 import type { ReadRecord } from "./records.ts";
@@ -9,8 +10,14 @@ const lineEnd = 0x0a;
 /** A line is held in memory whole. */
 const longestLine = 1 << 28;
 
+export interface JsonLinesOptions extends FileBytesOptions {
+  /** Numbers as Python reads them (exactJson.ts), for what is written out again. Default: false. */
+  readonly exact?: boolean;
+}
+
 /** @throws UserError where the file can't be read, or a line is longer than 256 MiB; what is wrong in a line is told as a problem */
-export async function* jsonLines(path: string, options: FileBytesOptions = {}): AsyncGenerator<ReadRecord> {
+export async function* jsonLines(path: string, options: JsonLinesOptions = {}): AsyncGenerator<ReadRecord> {
+  const parse = options.exact ? parseExactJson : parseJson;
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
   let line = 0;
   for await (const bytes of lines(path, options)) {
@@ -27,7 +34,7 @@ export async function* jsonLines(path: string, options: FileBytesOptions = {}): 
     if (text.trim() === "") continue;
     let value: unknown;
     try {
-      value = parseJson(text);
+      value = parse(text);
     } catch (error) {
       yield { place, problem: notJson(text, error as Error) };
       continue;

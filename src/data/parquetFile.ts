@@ -8,7 +8,7 @@ import {
   parquetSchema,
 } from "hyparquet";
 import { compressors } from "hyparquet-compressors";
-import { parseJson } from "../base/json.ts";
+import { parseExactJson } from "../base/exactJson.ts";
 import { unzstdWhole } from "./zstdFrames.ts";
 
 /** A page is unpacked whole, to the size that the file says. Writers make pages of about 1 MiB. */
@@ -72,7 +72,7 @@ export async function openParquet(path: string): Promise<ParquetFile> {
         };
         const parsers = {
           stringFromBytes: (bytes: Uint8Array | undefined) => strict(bytes, (text) => text),
-          jsonFromBytes: (bytes: Uint8Array | undefined) => strict(bytes, parseJson),
+          jsonFromBytes: (bytes: Uint8Array | undefined) => strict(bytes, parseExactJson),
         };
         const rows = await parquetReadObjects({
           ...{ file, metadata, columns: [...columns], compressors: bounded, useOffsetIndex: false },

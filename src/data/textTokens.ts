@@ -43,6 +43,9 @@ export interface TextTokensOptions extends Pick<ReadingOptions, "kind" | "column
 /** Counted up where the same tokenizer and text give other tokens than before: those that were kept are then made anew. */
 const encoding = 2;
 
+/** How records of chats are read: tokens made another way are made again. */
+const chatReading = "numbers as Python's";
+
 /** @throws UserError where a file or a record can't be used, or tokens can't be written */
 export async function textTokens(files: readonly SourceFile[], options: TextTokensOptions): Promise<SourceTokens> {
   const { kind, columns, badRecords = "stop", tokenizer, cache } = options;
@@ -54,7 +57,7 @@ export async function textTokens(files: readonly SourceFile[], options: TextToke
   const entry = await cachedTokens(cache, {
     madeOf: {
       ...{ encoding, draws: "text", tokenizer: tokenizer.hash, kind, columns, badRecords },
-      ...(template && { template: template.hash }),
+      ...(template && { template: template.hash, chatReading }),
       files: files.map(({ key, form }, i) => ({ file: key, form, sha256: hashes[i] })),
     },
     width,

@@ -124,7 +124,7 @@ export function drawOf(document: RecordDocument): number {
 
 /** For JSON.stringify: names in order, and none for what is null. Parquet has a message's names in another order, and all of them. */
 function inOneForm(_: string, value: unknown): unknown {
-  if (typeof value === "bigint") return Number(value);
+  if (typeof value === "bigint" || value instanceof Number) return Number(value);
   if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
   const named = Object.entries(value).filter(([, own]) => own !== null && own !== undefined);
   return Object.fromEntries(named.sort(([a], [b]) => (a < b ? -1 : 1)));

@@ -5,6 +5,7 @@ import {
   isDict,
   isInteger,
   isList,
+  type Key,
   type List,
   Namespace,
   type Spend,
@@ -31,10 +32,12 @@ export function itemsOf(value: Value, spend: Spend): List {
   return items;
 }
 
+const isKey = (value: Value): value is Key => value === null || ["string", "number", "boolean"].includes(typeof value);
+
 /** `item["key"]`, and for lists an index. */
 export function itemOf(object: Value, key: Value): Value {
   if (object instanceof Undefined) throw new Error(`${object.what} is undefined`);
-  if (isDict(object) && (key === null || typeof key !== "object") && typeof key !== "function") {
+  if (isDict(object) && isKey(key)) {
     const found = object.get(typeof key === "boolean" ? Number(key) : key);
     if (found !== undefined) return found;
   }

@@ -8,6 +8,7 @@ const decimal = /^[+-]?(?:\d+(?:_\d+)*\.?(?:\d+(?:_\d+)*)?|\.\d+(?:_\d+)*)(?:e[+
 
 export function floatOf(value: Value): number | undefined {
   if (isNumber(value)) return numberOf(value);
+  if (typeof value === "bigint") return Number(value);
   if (typeof value !== "string") return undefined;
   const bare = strip(value);
   const named = /^([+-]?)(?:(inf|infinity)|nan)$/i.exec(bare);
@@ -16,6 +17,7 @@ export function floatOf(value: Value): number | undefined {
 }
 
 export function intOf(value: Value, otherwise: Value): Value {
+  if (typeof value === "bigint") return value;
   const number = floatOf(value);
   if (typeof value === "string" && whole.test(strip(value))) return integer(number!);
   return number === undefined || !Number.isFinite(number) ? otherwise : integer(Math.trunc(number));

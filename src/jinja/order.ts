@@ -1,11 +1,23 @@
 /** When values are equal, and which comes first. */
 import { described } from "./print.ts";
-import { isDict, isList, isNumber, numberOf, type Spend, Tuple, textUnits, Undefined, type Value } from "./values.ts";
+import {
+  type Float,
+  isDict,
+  isList,
+  isNumber,
+  numberOf,
+  type Spend,
+  Tuple,
+  textUnits,
+  Undefined,
+  type Value,
+} from "./values.ts";
 
 /** `==`: no kind of value equals another, but for numbers, which True and False are. */
 export function isEqual(left: Value, right: Value, spend: Spend): boolean {
   spend(1);
   if (isNumber(left) && isNumber(right)) return numberOf(left) === numberOf(right);
+  if (isSized(left) && isSized(right)) return bySize(left, right) === 0;
   if (left instanceof Undefined) return right instanceof Undefined;
   if (typeof left === "string" && typeof right === "string") spend(textUnits(left));
   if (isList(left) && isList(right)) {
@@ -19,10 +31,23 @@ export function isEqual(left: Value, right: Value, spend: Spend): boolean {
   return left === right;
 }
 
+type Sized = bigint | number | boolean | Float;
+const isSized = (value: Value): value is Sized => typeof value === "bigint" || isNumber(value);
+
+/** JavaScript compares a bigint with a number exactly. */
+function bySize(left: Sized, right: Sized): number {
+  const [a, b] = [left, right].map((value) => (typeof value === "bigint" ? value : numberOf(value))) as [
+    bigint,
+    number,
+  ];
+  return a < b ? -1 : a > b ? 1 : Number.isNaN(a) || Number.isNaN(b) ? Number.NaN : 0;
+}
+
 /** Negative, zero or positive. @throws Error where Python has no order */
 export function compare(left: Value, right: Value, spend: Spend): number {
   spend(1);
   if (isNumber(left) && isNumber(right)) return numberOf(left) - numberOf(right);
+  if (isSized(left) && isSized(right)) return bySize(left, right);
   if (typeof left === "string" && typeof right === "string") {
     spend(textUnits(left));
     return Buffer.compare(Buffer.from(left), Buffer.from(right)); // UTF-8 keeps the order of code points

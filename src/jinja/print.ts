@@ -1,5 +1,16 @@
 /** Values as text: as Python prints them, and as JSON. */
-import { Float, isDict, isList, type Spend, Tuple, textUnits, typeName, Undefined, type Value } from "./values.ts";
+import {
+  Float,
+  isDict,
+  isInteger,
+  isList,
+  type Spend,
+  Tuple,
+  textUnits,
+  typeName,
+  Undefined,
+  type Value,
+} from "./values.ts";
 
 /** `{{ value }}`. */
 export function printed(value: Value, spend: Spend): string {
@@ -12,7 +23,7 @@ export function literal(value: Value, spend: Spend): string {
   spend(1);
   if (value === null) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
-  if (typeof value === "number") return String(value);
+  if (typeof value === "number" || typeof value === "bigint") return String(value);
   if (value instanceof Float) return floatText(value.value);
   if (value instanceof Undefined) return "Undefined";
   if (typeof value === "string") {
@@ -74,7 +85,7 @@ export function jsonText(value: Value, options: JsonOptions, spend: Spend, newLi
       : open + inner + parts.join(separators[0] + inner) + (indent === undefined ? "" : newLine) + close;
   const of = (item: Value) => jsonText(item, options, spend, inner);
   if (typeof value === "string") return text(value);
-  if (value === null || typeof value === "boolean" || typeof value === "number") return String(value);
+  if (value === null || isInteger(value) || typeof value === "bigint") return String(value);
   if (value instanceof Float) {
     return floatText(value.value).replace("nan", "NaN").replace("inf", "Infinity");
   }

@@ -12,7 +12,8 @@ export interface Arguments {
 }
 export type Callable = (given: Arguments) => Value;
 export type Key = string | number | boolean | null;
-export type Value = null | boolean | number | string | Float | Undefined | List | Dict | Namespace | Callable;
+/** A bigint is an int beyond 2^53, as a record may have it: it is compared and printed, and not reckoned with. */
+export type Value = null | boolean | number | bigint | string | Float | Undefined | List | Dict | Namespace | Callable;
 
 export class Float {
   readonly value: number;
@@ -49,12 +50,13 @@ export type Spend = (units: number) => void;
 
 export const textUnits = ({ length }: { readonly length: number }): number => 1 + (length >> 4);
 
-/** A value of JavaScript: what JSON holds, and functions of such. */
+/** A value of JavaScript: what JSON holds (a boxed Number is a float, whatever its value), and functions of such. */
 export function toValue(given: unknown): Value {
   if (given === undefined) return new Undefined("a value that is missing");
   if (given === null || typeof given === "string" || typeof given === "boolean") return given;
   if (typeof given === "number") return Number.isSafeInteger(given) ? given : new Float(given);
-  if (typeof given === "bigint") return Number(given);
+  if (given instanceof Number) return new Float(given.valueOf());
+  if (typeof given === "bigint") return Number.isSafeInteger(Number(given)) ? Number(given) : given;
   if (Array.isArray(given)) return given.map(toValue);
   if (typeof given === "function") return ({ args }) => toValue(given(...args));
   return new Map(Object.entries(given).map(([key, value]) => [key, toValue(value)]));
@@ -80,7 +82,7 @@ export function typeName(value: Value): string {
   if (value === null) return "None";
   if (typeof value === "string") return "str";
   if (typeof value === "boolean") return "bool";
-  if (typeof value === "number") return "int";
+  if (typeof value === "number" || typeof value === "bigint") return "int";
   if (value instanceof Float) return "float";
   if (value instanceof Undefined) return "undefined";
   if (value instanceof Namespace) return "namespace";

@@ -9,9 +9,23 @@ import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, it } from "vitest";
 import { UserError } from "../../src/base/errors.ts";
 import { fileBytes } from "../../src/data/fileBytes.ts";
-import { type DatasetSettings, openEvaluation, trainingTexts } from "../../src/data/index.ts";
+import {
+  type DatasetSettings,
+  listSourceFiles,
+  openEvaluation,
+  readDocuments,
+  trainingTexts,
+} from "../../src/data/index.ts";
 import { parquetRows } from "../../src/data/parquetRows.ts";
-import { byteTokenizer, loadTokenizer, saveTokenizer, trainBpe } from "../../src/tokenizers/index.ts";
+import {
+  byteTokenizer,
+  type ChatMessage,
+  compileChatTemplate,
+  loadTokenizer,
+  renderChat,
+  saveTokenizer,
+  trainBpe,
+} from "../../src/tokenizers/index.ts";
 import { openText, ownCache, textsOf, validationText } from "./openText.ts";
 import { temporaryFolder } from "./temporaryFiles.ts";
 
@@ -400,6 +414,33 @@ describe("conversations", () => {
         expect(counted.join("")).toMatch(/^(4<\/s>|<\/s>4|4<\/s|4<\/|4<|4)$/);
       }
     }
+  });
+
+  it("keep their numbers as Python reads and writes them, in JSON Lines and in a Parquet file's JSON", async () => {
+    const compiled = compileChatTemplate(
+      "{% for m in messages %}{{ m.content }}{{ m.x | tojson }}{{ m.x }};{% endfor %}",
+    );
+    const told = async (name: string, content: string | Uint8Array) => {
+      const files = listSourceFiles(temporaryFolder({ [name]: content }), { kind: "chat" });
+      for await (const part of readDocuments(files, { kind: "chat", columns: [] })) {
+        // As it comes to a thread that encodes it.
+        const { document } = structuredClone(part) as {
+          readonly document: { readonly messages: readonly ChatMessage[] };
+        };
+        return renderChat(compiled, document.messages);
+      }
+      return undefined;
+    };
+    const numbers = '{"id":12345678901234567890,"t":1.0,"u":-0.0,"v":1E3,"w":3,"y":2.50}';
+    expect(await told("a.jsonl", `{"messages":[{"role":"user","content":"1.0","x":${numbers}}]}`)).toBe(
+      '1.0{"id": 12345678901234567890, "t": 1.0, "u": -0.0, "v": 1000.0, "w": 3, "y": 2.5}' +
+        "{'id': 12345678901234567890, 't': 1.0, 'u': -0.0, 'v': 1000.0, 'w': 3, 'y': 2.5};",
+    );
+    const table = Buffer.from(
+      parquet({ messages: [[{ role: "user", content: "a", x: { a: 777, b: 8 } }]] }, "UNCOMPRESSED"),
+    );
+    for (let at = table.indexOf("777"); at >= 0; at = table.indexOf("777", at)) table.write("7.0", at);
+    expect(await told("a.parquet", table)).toBe("a{\"a\": 7.0, \"b\": 8}{'a': 7.0, 'b': 8};");
   });
 
   it("are refused where nobody answers, in training and in validation", async () => {

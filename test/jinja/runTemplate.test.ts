@@ -42,6 +42,34 @@ describe("templates write what Python's do", () => {
   });
 });
 
+describe("an integer beyond 2^53", () => {
+  const n = 12345678901234567890n;
+  it.each([
+    ["{{ n }} {{ [n] }} {{ n ~ '' }} {{ n | int }} {{ n | string }}", `${n} [${n}] ${n} ${n} ${n}`],
+    [
+      "{{ n is number }} {{ n is integer }} {{ n is float }} {{ n is string }} {{ 1 if n else 2 }}",
+      "True True False False 1",
+    ],
+    [
+      "{{ n == n }} {{ n == 12345678901234567890.0 }} {{ n > 1 }} {{ n < 1.5 }} {{ n in [1, n] }}",
+      "True False True False True",
+    ],
+    ["{{ n | float }}", "1.2345678901234567e+19"],
+  ])("%s", (template, text) => {
+    // 12345678901234567890.0 is 12345678901234567168.
+    expect(write(template, { n })).toBe(text);
+  });
+  it.each([
+    "{{ n + 1 }}",
+    "{{ -n }}",
+    "{{ n | abs }}",
+    "{{ [n] | sum }}",
+    "{{ n is odd }}",
+    "{{ {n: 1} }}",
+    "{{ n | round }}",
+  ])("%s is refused", (template) => expect(() => write(template, { n })).toThrow("the chat template can't be applied"));
+});
+
 describe("a template that", () => {
   const doubled = (start: string, change: string) =>
     `{% set n = namespace(x=${start}) %}{% for i in range(99) %}{% set n.x = ${change} %}{% endfor %}`;
