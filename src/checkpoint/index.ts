@@ -2,7 +2,14 @@
  * Checkpoints: arrays in, folders that are whole or absent out, and back to the bit.
  * Another thing to save with a run is a field of `Progress` or an entry of the optimizer's file (trainingCheckpoint.ts).
  */
-export { type BestCheckpoint, bestCheckpoint, forgetDamagedBest, offerBestCheckpoint } from "./bestCheckpoint.ts";
+export {
+  type BestCheckpoint,
+  bestCheckpoint,
+  bestRecordFault,
+  offerBestCheckpoint,
+  refuseBestPlace,
+  settleBest,
+} from "./bestCheckpoint.ts";
 export { type CheckedCheckpoint, checkCheckpoints } from "./checkCheckpoints.ts";
 export { type WeightFormatName, weightFormats } from "./compressedTensors.ts";
 export { decompressModel } from "./decompressModel.ts";

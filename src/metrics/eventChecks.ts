@@ -10,6 +10,7 @@ type Check = (value: unknown) => boolean;
 const number: Check = (value) => typeof value === "number";
 const count: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
 const text: Check = (value) => typeof value === "string";
+const yesOrNo: Check = (value) => typeof value === "boolean";
 const record: Check = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 const maybe =
   (check: Check): Check =>
@@ -58,6 +59,7 @@ const checks: Readonly<Record<RunEvent["type"], Fields>> = {
   },
   eval: {
     ...{ step: count, ...losses, validTokens: count, seconds: number, precision: maybe(text) },
+    asTrained: maybe(yesOrNo),
     others: maybe(listOf(having({ precision: text, ...losses }))),
     sources: maybe(listOf(having({ source: text, ...losses, validTokens: number }))),
     epochs: maybe(listOf(having({ source: text, epochs: number }))),

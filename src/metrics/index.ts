@@ -5,7 +5,7 @@
 export { type Chart, type Point, type Series, smooth } from "./chart.ts";
 export { compareRuns, percent, type RunSummary, textTable } from "./compare.ts";
 export { formatDuration, stepTimer } from "./duration.ts";
-export { evaluationAt } from "./evaluationAt.ts";
+export { evaluations } from "./evaluations.ts";
 export {
   EventLog,
   type EventOf,

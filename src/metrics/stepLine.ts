@@ -81,6 +81,8 @@ export interface EvalRecord {
   readonly seconds: number;
   /** What it was computed in. Absent in older runs. */
   readonly precision?: string;
+  /** Set: that is what training computes in after the step. */
+  readonly asTrained?: boolean;
   readonly others?: readonly OtherEvalRecord[];
   /** Of each source of a mixture. */
   readonly sources?: readonly SourceEvalRecord[];

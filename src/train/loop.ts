@@ -245,7 +245,7 @@ async function validate(
   if (evaluation === undefined) return undefined;
   const epochs = data.train.epochsAt?.(step);
   emit({ type: "eval", step, ...evaluation, ...(epochs && { epochs }) });
-  saver?.validated({ step, loss: evaluation.loss, validTokens: evaluation.validTokens });
+  saver?.validated({ step, ...evaluation });
   return evaluation;
 }
 

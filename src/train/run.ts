@@ -4,7 +4,6 @@ import {
   bestCheckpoint,
   type CheckpointPlace,
   checkpointPath,
-  forgetDamagedBest,
   type LoadedCheckpoint,
   lockRun,
   makeRunFolder,
@@ -12,9 +11,11 @@ import {
   type Progress,
   type Retention,
   type RunFolder,
+  refuseBestPlace,
   type StartingParameters,
   type StartingState,
   saveCheckpoint,
+  settleBest,
   writing,
 } from "../checkpoint/index.ts";
 import type { Dataset } from "../data/index.ts";
@@ -22,7 +23,7 @@ import { disposeTree } from "../jit/index.ts";
 import {
   EventLog,
   type EventOf,
-  evaluationAt,
+  evaluations,
   flopsPerToken,
   type RunEvent,
   type RunSummary,
@@ -85,6 +86,7 @@ export interface RunOutcome {
 export async function runTraining(input: RunInput): Promise<RunOutcome> {
   const { folder, resume } = input;
   if (resume) refuseOtherData(resume.progress.data, input);
+  if (input.plan.checkpoints?.keepBest) refuseBestPlace(folder);
   makeRunFolder(folder);
   const unlock = lockRun(folder);
   const log = writing(folder.events, () => new EventLog(folder.events));
@@ -181,9 +183,13 @@ async function train(run: RunContext): Promise<RunOutcome> {
     await Promise.allSettled([makesState, entered]);
     await makesState;
     await entered;
+    const evaluated = resume ? evaluations(run.folder.events) : [];
+    const { keepBest } = plan.checkpoints ?? {};
+    const chosen = await settleBest(run.folder, keepBest ? evaluated : [], new Set(resume?.damaged));
+    if (chosen !== undefined) emit({ type: "note", message: chosen });
     const saver = await saverOf(run);
     const isDue = resume !== undefined && isEvalDue(done.step, plan);
-    const validated = isDue ? evaluationAt(run.folder.events, done.step) : undefined;
+    const validated = isDue ? evaluated.find(({ step }) => step === done.step) : undefined;
     // It may be that nobody got to offer its checkpoint.
     if (validated) saver?.validated(validated);
     const owesValidation = isDue && validated === undefined;
@@ -226,7 +232,6 @@ async function saverOf(run: RunContext): Promise<Saver | undefined> {
   const provenance = { ...(await provenanceOf(plan, client)), ...beginningOf(run) };
   const identity = { data: dataIdentity(data), provenance };
   const damaged = new Set(resume?.damaged);
-  await forgetDamagedBest(folder, damaged);
   const firstSave = (Math.floor((begun?.step ?? 0) / checkpoints.period) + 1) * checkpoints.period;
   return makeSaver({
     write: (state, done) => {
@@ -234,7 +239,12 @@ async function saverOf(run: RunContext): Promise<Saver | undefined> {
       const retention = { ...retentionOf(run), damaged };
       return saveCheckpoint(folder.checkpoints, state, { ...done, ...identity }, retention);
     },
-    ...(checkpoints.keepBest && { offerBest: (evaluated) => offerBestCheckpoint(folder, evaluated) }),
+    ...(checkpoints.keepBest && {
+      async offerBest(evaluated) {
+        const message = await offerBestCheckpoint(folder, evaluated);
+        if (message !== undefined) emit({ type: "note", message });
+      },
+    }),
     placeOf: (step) => ({ step, path: checkpointPath(folder.checkpoints, step) }),
     emit,
     copies: firstSave < plan.steps,

@@ -17,6 +17,8 @@ export interface NamedEvaluation extends Evaluation {
 /** The validation after a step, and those in the other precisions that were asked for. */
 export interface RunEvaluation extends NamedEvaluation {
   readonly others?: readonly NamedEvaluation[];
+  /** Set: its precision is that of training after the step. */
+  readonly asTrained?: true;
 }
 
 export interface RunEvaluator {
@@ -51,7 +53,8 @@ export function runEvaluator(plan: RunPlan, client: Client): RunEvaluator {
         named.push({ ...result, precision: nameOfEvaluation(precision, plan) });
       }
       const [first, ...others] = named;
-      return { ...first!, ...(others.length > 0 && { others }) };
+      const asTrained = evalPrecisions[0] === "same";
+      return { ...first!, ...(asTrained && { asTrained }), ...(others.length > 0 && { others }) };
     },
     dispose() {
       for (const evaluator of evaluators.values()) evaluator.dispose();

@@ -1,12 +1,16 @@
-import { existsSync, readdirSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readdirSync, readlinkSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import {
+  type BestCheckpoint,
   bestCheckpoint,
+  bestRecordFault,
   checkpointPath,
   offerBestCheckpoint,
+  refuseBestPlace,
   runFolder,
   saveCheckpoint,
+  settleBest,
 } from "../../src/checkpoint/index.ts";
 import { initialState } from "../../src/train/state.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
@@ -80,5 +84,60 @@ describe("the best checkpoint", () => {
     expect(bestCheckpoint(folder)).toBe(undefined);
     await offer(3, 3);
     expect(bestCheckpoint(folder)?.step).toBe(3);
+  });
+
+  it("is compared only over as many tokens in the same precision, and says where the comparison begins anew", async () => {
+    const { folder } = await runWith(1, 2, 3, 4, 5);
+    const offer = (step: number, loss: number, validTokens: number, precision: string, asTrained = false) =>
+      offerBestCheckpoint(folder, { step, loss, validTokens, precision, asTrained });
+    expect(await offer(1, 2, 100, "nvfp4", true)).toBe(undefined);
+    // Training went on in another precision, and validation with it.
+    expect(await offer(2, 1.5, 100, "bf16", true)).toBe(undefined);
+    expect(await offer(3, 3, 100, "fp8", false)).toBe(
+      "the best checkpoint is chosen anew from step 3 on: its validation is over 100 tokens in fp8, that of step 2, the best so far, over 100 tokens in bf16, and such losses are not compared (eval_steps, per_device_batch_size, eval_precision); the checkpoint of step 2 is kept no longer for being the best",
+    );
+    expect(await offer(4, 9, 50, "fp8")).toMatch(/over 50 tokens in fp8, that of step 3, .* over 100 tokens in fp8/);
+    expect(await offer(5, 9.5, 50, "fp8")).toBe(undefined);
+    expect(bestCheckpoint(folder)).toMatchObject({ step: 4, loss: 9, validTokens: 50, precision: "fp8" });
+  });
+
+  it("is chosen anew, of the validated ones that are whole, where its record is damaged or gone", async () => {
+    const { folder } = await runWith(1, 2, 3, 4);
+    const evaluated: BestCheckpoint[] = [0.5, 3, 2, 2.5, 0.1].map((loss, i) => ({
+      ...{ step: i + 1, loss, validTokens: i === 0 ? 50 : 100 },
+    }));
+    expect(await settleBest(folder, [])).toBe(undefined);
+    expect(bestRecordFault(folder)).toBe(`${folder.bestRecord} is missing`);
+    expect(await settleBest(folder, evaluated)).toBe(
+      `${folder.bestRecord} is missing: of those kept the best is that of step 3`,
+    );
+    expect(readlinkSync(folder.best)).toBe("checkpoints/step-00000003");
+    expect(bestRecordFault(folder)).toBe(undefined);
+    expect(await settleBest(folder, evaluated)).toBe(undefined);
+
+    writeFileSync(folder.bestRecord, '{"step": 3, "lo');
+    expect(bestRecordFault(folder)).toBe(`${folder.bestRecord} is damaged`);
+    expect(await settleBest(folder, evaluated, new Set([3]))).toMatch(/is damaged: .* step 4$/);
+    expect(bestCheckpoint(folder)).toEqual({ step: 4, loss: 2.5, validTokens: 100 });
+    expect(await settleBest(folder, evaluated, new Set([4]))).toBe(
+      "the checkpoint of step 4, the best by validation, is damaged: of those kept the best is that of step 3",
+    );
+  });
+
+  it("is none where its checkpoint is gone and no other was validated", async () => {
+    const { folder, offer } = await runWith(1, 2);
+    await offer(2, 1);
+    rmSync(checkpointPath(folder.checkpoints, 2), { recursive: true });
+    expect(bestRecordFault(folder)).toBe(`${folder.bestRecord} names step 2, of which no whole checkpoint is there`);
+    expect(await settleBest(folder)).toMatch(/^the checkpoint of step 2, .* not there, or not whole: the next /);
+    expect(readdirSync(folder.path)).toEqual(["checkpoints"]);
+  });
+
+  it("replaces nothing that is no link, and names it", async () => {
+    const { folder, offer } = await runWith(1);
+    refuseBestPlace(folder);
+    mkdirSync(folder.best);
+    expect(() => refuseBestPlace(folder)).toThrow(`${folder.best} is a folder, and the link`);
+    await expect(offer(1, 2)).rejects.toThrow(`${folder.best}: can't be written (it is a folder)`);
   });
 });

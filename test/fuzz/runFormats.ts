@@ -9,7 +9,7 @@ import {
   allTensors,
   EventLog,
   evalLine,
-  evaluationAt,
+  evaluations,
   eventLine,
   followEvents,
   latestByStep,
@@ -156,7 +156,7 @@ const eventFile: FuzzFormat = {
     const path = join(folder, "events.jsonl");
     const before = readEvents(path).events;
     lookAt(before);
-    evaluationAt(path, 2);
+    evaluations(path);
     const log = new EventLog(path);
     log.write({ type: "note", message: "goes on" });
     log.close();
