@@ -29,7 +29,7 @@ export const resumable: readonly ResumableKeys[] = [
   },
   {
     keys: pathKeys,
-    why: "as long as what they hold stays: files may be moved or mounted elsewhere; their hashes are compared",
+    why: "as long as what they hold stays, and a mixture's order and shares (`5;3` are those of `0.5;0.3`): files may be moved or mounted elsewhere; their hashes are compared",
     allows: (before, now, key) => Boolean(before[key]) && Boolean(now[key]),
   },
   { keys: ["steps"], why: "where the run ends; a schedule stays as long as it began" },

@@ -143,6 +143,13 @@ export function mixturePattern(weights: readonly number[]): {
   return { pattern, ranks, shares };
 }
 
+/** Whether weights, written as "5;3;2", give sources the same shares in the same order; absent: their sizes decide. */
+export function sameShares(a: string | undefined, b: string | undefined): boolean {
+  if (a === b || a === undefined || b === undefined) return a === b;
+  const [one, other] = [a, b].map((text) => wholeShares(text.split(";").map(Number)).join());
+  return one === other;
+}
+
 /** Whole numbers in proportion to the weights: exactly where a turn of at most 10,000 allows, else as near as one of 10,000 is. */
 function wholeShares(weights: readonly number[]): number[] {
   const sum = weights.reduce((a, b) => a + b, 0);

@@ -2,6 +2,7 @@
 import { UserError } from "../base/errors.ts";
 import type { Progress, RunFolder } from "../checkpoint/index.ts";
 import type { DataHashes, Dataset } from "../data/index.ts";
+import { sameShares } from "../data/mixture.ts";
 import { findChatTemplate, loadTokenizer } from "../tokenizers/index.ts";
 
 /** Hashes of the data and of what made their tokens; data made by a rule have none. */
@@ -42,6 +43,12 @@ export function refuseOtherData(saved: Progress["data"], { data, folder, keys, m
   const isOther = (part: Part) => saved[part] !== undefined && changed(part);
   const hashes = (part: Part) => `hash ${short(now[part])}; the run began with ${short(saved[part])}`;
 
+  const refuseOrder = (key: string) => {
+    const before = moved.find((one) => one.key === key)?.before;
+    const was = before === undefined ? "" : `, ${key}=${before}`;
+    refuse(`the sources of ${setting(key)} are in another order than it began with${was}`, "Put back their order");
+  };
+
   if (changed("tokenizer")) {
     const kept = attempt(() => loadTokenizer(folder.tokenizer).hash) === saved.tokenizer;
     refuse(`${setting("tokenizer_path")} is another tokenizer (${hashes("tokenizer")})`, fixBy(folder, kept));
@@ -54,7 +61,20 @@ export function refuseOtherData(saved: Progress["data"], { data, folder, keys, m
       fixBy(folder, kept),
     );
   }
-  if (changed("tokens")) {
+  const sameTexts = saved.texts !== undefined && !changed("texts");
+  const weights = [saved.weights, now.weights].map((given) => (given === undefined ? undefined : String(given)));
+  const otherTokens = changed("tokens") && !(sameTexts && sameShares(weights[0], weights[1]));
+  if (otherTokens && sameTexts) {
+    const [before, after] = weights.map((given) => given ?? "none, so that its sources' sizes decided");
+    refuse(
+      `the weights of ${setting("dataset_path")} changed: they were ${before}, and are ${after}`,
+      "Put back what they were",
+    );
+  }
+  if (otherTokens && saved.sources !== undefined && !changed("sources")) {
+    refuseOrder("dataset_path");
+  }
+  if (otherTokens) {
     refuse(
       saved.files === undefined || isOther("files")
         ? `the training text gives other tokens: the files of ${setting("dataset_path")} have changed (${hashes("tokens")})`
@@ -66,13 +86,16 @@ export function refuseOtherData(saved: Progress["data"], { data, folder, keys, m
       `other documents of ${setting("dataset_path")} are held out for validation: files were renamed, or lie elsewhere within it`,
     );
   }
+  if (isOther("validation") && saved.validationSources !== undefined && !changed("validationSources")) {
+    refuseOrder("eval_dataset_path");
+  }
   if (isOther("validation")) {
     refuse(
       `the validation text gives other tokens: the files of ${setting("eval_dataset_path")} have changed (${hashes("validation")})`,
     );
   }
   for (const { key, before } of moved) {
-    const unknown = partsOf[key]?.some((part) => changed(part));
+    const unknown = partsOf[key]?.some((part) => (part === "tokens" ? otherTokens : changed(part)));
     if (unknown)
       refuse(
         `its checkpoint does not tell whether ${setting(key)} holds what ${before} held`,

@@ -94,6 +94,22 @@ describe("a run that goes on", () => {
     expect(await trained("own", 4, ...others)).toMatch(/eval_dataset_path was \S+val\.txt and is \S+moved-val\.txt/);
   });
 
+  it("tells other weights and another order of its sources from other files, and goes on with the same shares", async () => {
+    const { folder, trained, refused } = runIn({
+      ...{ "a.txt": sentence(1).repeat(40), "b.txt": sentence(2).repeat(30), "val.txt": sentence(3).repeat(9) },
+    });
+    const [a, b] = [join(folder, "a.txt"), join(folder, "b.txt")];
+    const own = [`eval_dataset_path=${join(folder, "val.txt")}`, "tokenizer_path=byte"];
+    await trained("mixed", 2, `dataset_path=${a},0.5;${b},0.3`, ...own);
+    expect(await refused("mixed", 4, `dataset_path=${a},0.4;${b},0.4`, ...own)).toContain(
+      `the weights of dataset_path=${a},0.4;${b},0.4 changed: they were 0.5;0.3, and are 0.4;0.4. Put back`,
+    );
+    expect(await refused("mixed", 4, `dataset_path=${b},0.3;${a},0.5`, ...own)).toContain(
+      `are in another order than it began with, dataset_path=${a},0.5;${b},0.3. Put back their order`,
+    );
+    await trained("mixed", 4, `dataset_path=${a},5;${b},3`, ...own);
+  });
+
   it("tells a changed chat template from a changed tokenizer, and goes on with the copy in its folder", async () => {
     const chats = Array.from({ length: 30 }, (_, i) => ({
       messages: [

@@ -216,12 +216,16 @@ describe("a run", () => {
   it("refuses to go on with other data", async () => {
     const folder = temporaryFolder();
     const first = tinyRun(folder, tinyPlan({ steps: 1 }));
-    await runTraining({ ...first, data: { ...first.data, hashes: { tokens: "a", files: "a" } } });
+    const dataOf = (hash: string) => ({
+      ...first.data,
+      hashes: { tokens: hash, texts: hash, sources: hash, files: hash },
+    });
+    await runTraining({ ...first, data: dataOf("a") });
     const resume = await loadCheckpoint(checkpointPath(first.folder.checkpoints, 1), first.plan.model);
     const next = { ...tinyRun(folder, tinyPlan({ steps: 2 })), resume };
-    await expect(
-      runTraining({ ...next, data: { ...first.data, hashes: { tokens: "b", files: "b" } } }),
-    ).rejects.toThrow(/can't be resumed: the training text gives other tokens/);
+    await expect(runTraining({ ...next, data: dataOf("b") })).rejects.toThrow(
+      /can't be resumed: the training text gives other tokens/,
+    );
     expect(existsSync(checkpointPath(first.folder.checkpoints, 2))).toBe(false);
   });
 });
