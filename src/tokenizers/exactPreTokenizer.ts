@@ -52,7 +52,10 @@ export function exactPreTokenizer(step: unknown, refuse: Refuse): unknown {
     case "BertPreTokenizer":
       return sequence(remove("\\s+"), isolate(punctuation));
     case "Metaspace": {
-      const mark = escaped(textOf({ ...step, replacement: step.replacement ?? "▁" }, "replacement", refuse));
+      const replacement = textOf({ ...step, replacement: step.replacement ?? "▁" }, "replacement", refuse);
+      if ([...replacement].length !== 1)
+        refuse(`pre_tokenizer "Metaspace" has the replacement ${show(replacement)}, and must have one character`);
+      const mark = escaped(replacement);
       // Older files say add_prefix_space where newer ones have prepend_scheme.
       const scheme = step.prepend_scheme ?? (step.add_prefix_space === false ? "never" : "always");
       const spaces = { ...step, prepend_scheme: scheme };

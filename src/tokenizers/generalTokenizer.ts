@@ -11,6 +11,7 @@ import { framedIds, readFrame } from "./frame.ts";
 import { libraryTokenizers } from "./lateLibraries.ts";
 import { pieceCache } from "./pieceCache.ts";
 import { cutsAtSpaces } from "./spaceCuts.ts";
+import { refuseGrowth } from "./textGrowth.ts";
 import { byteSpelling, byteToken, exactDecoder, type Library, tokenBytes } from "./tokenBytes.ts";
 import { decodeBytes, type Tokenizer } from "./tokenizer.ts";
 import {
@@ -49,6 +50,7 @@ function build(parsed: unknown, refuse: Refuse, name: string, eosToken: string |
   const { added, eosId } = readAddedTokens(file, refuse, eosToken);
   const frame = readFrame(file.post_processor, added, refuse);
   refuseInexact(file, refuse);
+  refuseGrowth(file, refuse);
   checkVocab(file.model as Json, refuse);
   const library = openLibrary(
     {

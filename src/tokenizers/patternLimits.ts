@@ -16,14 +16,28 @@ const known: ReadonlySet<string> = new Set([
   byteLevelPattern,
   defaultSplitPattern,
   defaultSplitPattern.replace("{1,3}", ""),
+  // GPT-2's, otherwise spelt
+  byteLevelPattern.replace("'s|'t|'re|'ve|'m|'ll|'d", "'(?:[sdmt]|ll|ve|re)"),
+  // Mistral's Tekken
+  `[^\\r\\n\\p{L}\\p{N}]?${upper}*${lower}+|[^\\r\\n\\p{L}\\p{N}]?${upper}+${lower}*|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`,
+  // DeepSeek-V3's, beside runs of digits and of Chinese and Japanese
+  "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
   // GPT-4o's
   `[^\\r\\n\\p{L}\\p{N}]?${upper}*${lower}+${contraction}|[^\\r\\n\\p{L}\\p{N}]?${upper}+${lower}*${contraction}|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+`,
   ...[" {2,}", " +", "\\s+", "\\p{N}+", "\\d+", "[\\r\\n]+"],
 ]);
 
-/** One that repeats nothing, or little, takes a time by its own length. */
-const isQuick = (pattern: string): boolean =>
-  known.has(pattern) || !/[*+{]|[^(]\?/.test(pattern.replace(/\\[pP]\{[^}]*\}/g, ""));
+/** One that repeats nothing and groups nothing, or is a run of one kind of character, takes a time by its own length. */
+function isQuick(pattern: string): boolean {
+  if (known.has(pattern)) return true;
+  // A letter for each character, class and escape.
+  const shape = pattern.replace(/\\[pP]\{[^}]*\}|\\.|\[(?:\\.|[^\]\\])*\]/gsu, "x");
+  return (
+    pattern.length <= longestQuick && (!/[*+{?()]/.test(shape) || /^.(?:[*+]|\{\d{1,2}(?:,\d{0,2})?\})$/su.test(shape))
+  );
+}
+
+const longestQuick = 1000;
 
 /** The expressions of a part of the file that are not known to be quick. */
 function doubtful(part: unknown): string[] {
