@@ -35,6 +35,12 @@ export function sizesOf(config: LlamaConfig): Sizes {
   };
 }
 
+/** The same without those that the model has not. */
+export const sizesSet = (config: LlamaConfig): Readonly<Record<string, NonNullable<Size>>> =>
+  Object.fromEntries(
+    Object.entries(sizesOf(config)).flatMap(([key, size]) => (size === undefined ? [] : [[key, size]])),
+  );
+
 /**
  * @param stored of the weights, as far as it is known @param tokenizerPath the weights' own tokenizer, where they have one
  * @throws UserError naming every size that differs, and the keys to set

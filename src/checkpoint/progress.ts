@@ -18,6 +18,8 @@ const provenanceSchema = z.looseObject({
   /** The precision of the steps from each phase's first on. */
   phases: z.array(z.object({ firstStep: z.int(), precision: z.string() })).optional(),
   seeds: z.record(z.string(), z.number()).optional(),
+  /** The model's sizes by the keys of the settings. */
+  model: z.record(z.string(), z.union([z.string(), z.number(), z.boolean()])).optional(),
   /** The native kernels in use: instruction set and hash, or "none". */
   nativeKernels: z.string().optional(),
 });

@@ -8,6 +8,7 @@ import { withVocabularyRows } from "../models/vocabularyRows.ts";
 import { readJsonObject } from "./modelFiles.ts";
 import { type GivenPath, refusePath, requireSizes, type Sizes, sizesOf } from "./modelSizes.ts";
 import { hasShards, openShards } from "./processShards.ts";
+import { type Progress, readProgress } from "./progress.ts";
 import { type ChosenCheckpoint, chooseCheckpoint, listCheckpoints } from "./stepFolders.ts";
 import { type LoadedCheckpoint, loadCheckpoint, loadCheckpointParameters } from "./trainingCheckpoint.ts";
 
@@ -19,6 +20,8 @@ export interface StartingParameters {
   readonly from: string;
   /** What a person may not expect of how they were read, a sentence each. */
   readonly notes: readonly string[];
+  /** The hash of the tokenizer that they were trained with, where they are a checkpoint's of text. */
+  readonly tokenizer?: string;
 }
 
 /** A whole state that a run begins with, and where it is from. */
@@ -26,8 +29,8 @@ export interface StartingState {
   readonly state: LoadedCheckpoint;
   /** The step's folder. */
   readonly from: string;
-  /** Newer checkpoints of the same run that are not whole, a sentence each. */
-  readonly passedOver: readonly string[];
+  /** What a person may not expect of how it was read, a sentence each. */
+  readonly notes: readonly string[];
 }
 
 /**
@@ -42,10 +45,16 @@ export async function loadCheckpointWeights(
   const given = { key: "load_parameters_path", path } as const;
   const checkpoint = await checkpointAt(given);
   if (checkpoint === undefined) return undefined;
-  const { path: from, passedOver: notes } = checkpoint;
-  const stored = await requireModel(given, from, config);
+  const { path: from, passedOver } = checkpoint;
+  const { stored, notes } = await requireModel(given, from, config);
   const params = await loadCheckpointParameters(from, stored);
-  return { params: withVocabularyRows(params, config), from, notes };
+  const tokenizer = progressSaid(from)?.data.tokenizer;
+  return {
+    params: withVocabularyRows(params, config),
+    from,
+    notes: [...passedOver, ...notes],
+    ...(tokenizer !== undefined && { tokenizer: String(tokenizer) }),
+  };
 }
 
 /**
@@ -57,9 +66,9 @@ export async function loadFullState(path: string, config: LlamaConfig): Promise<
   const checkpoint = await checkpointAt(given);
   if (checkpoint === undefined) return refusePath(given, whyNoState(path));
   const { path: from, passedOver } = checkpoint;
-  const stored = await requireModel(given, from, config);
+  const { stored, notes } = await requireModel(given, from, config);
   const state = await loadCheckpoint(from, stored);
-  return { state: withRowsOf(state, config), from, passedOver };
+  return { state: withRowsOf(state, config), from, notes: [...passedOver, ...notes] };
 }
 
 function whyNoState(path: string): string {
@@ -83,12 +92,23 @@ export const checkpointsFolder = (path: string): string =>
 const checkpointAt = (given: GivenPath): Promise<ChosenCheckpoint | undefined> =>
   chooseCheckpoint(given.path, (what) => refusePath(given, what));
 
-/** The model with the rows of padding that a checkpoint has. @throws UserError where that is of another model */
-async function requireModel(given: GivenPath, from: string, config: LlamaConfig): Promise<LlamaConfig> {
-  const stored = await sizesOfTensors(from);
-  requireSizes(given, { ...stored, ...sizesSaid(from, config.dtype) }, config);
-  return withStoredRows(config, stored);
+/**
+ * The model with the rows of padding that a checkpoint has, and what could not be held against it.
+ * @throws UserError where the checkpoint is of another model
+ */
+async function requireModel(
+  given: GivenPath,
+  from: string,
+  config: LlamaConfig,
+): Promise<{ readonly stored: LlamaConfig; readonly notes: readonly string[] }> {
+  const ofTensors = await sizesOfTensors(from);
+  const said = sizesSaid(from, config.dtype);
+  requireSizes(given, { ...ofTensors, ...said }, config);
+  return { stored: withStoredRows(config, ofTensors), notes: said === undefined ? [unsaid(from)] : [] };
 }
+
+const unsaid = (from: string): string =>
+  `nothing says what model ${from} is of: the shapes of its tensors fit, but heads, rope_theta, rope_type and norm_eps are the run's own, unchecked`;
 
 /** The model with the rows of padding that a checkpoint has. */
 function withStoredRows({ paddedVocabSize: _, ...config }: LlamaConfig, { vocab_size: rows }: Sizes): LlamaConfig {
@@ -118,11 +138,22 @@ async function sizesOfTensors(path: string): Promise<Sizes> {
   };
 }
 
-/** What is said of the weights beside them: in their own folder, as `halfbyte convert` writes it, or by their run's settings. */
-function sizesSaid(path: string, dtype: LlamaConfig["dtype"]): Sizes {
+/** Of a checkpoint; what `halfbyte convert` writes has none. */
+function progressSaid(path: string): Progress | undefined {
+  const state = join(path, "state.json");
+  return existsSync(state) ? readProgress(state) : undefined;
+}
+
+/**
+ * What is said of the weights beside them: in their own folder, by config.json as `halfbyte convert` writes it or by state.json, or
+ * by their run's settings; undefined where nothing is. Earlier checkpoints have no sizes in state.json.
+ */
+function sizesSaid(path: string, dtype: LlamaConfig["dtype"]): Sizes | undefined {
   const own = join(path, "config.json");
   if (existsSync(own)) return sizesOf(parseHfConfig(readJsonObject(own), dtype, own).config);
+  const model = progressSaid(path)?.provenance.model;
+  if (model !== undefined) return model;
   // Beyond a link, as `best` of a run's folder is.
   const ofRun = join(realpathSync(path), "..", "..", "config.json");
-  return existsSync(ofRun) ? (readJsonObject(ofRun) as Sizes) : {};
+  return existsSync(ofRun) ? (readJsonObject(ofRun) as Sizes) : undefined;
 }

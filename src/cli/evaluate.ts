@@ -1,6 +1,6 @@
 /** `halfbyte evaluate`: a model's loss on text, whatever form the model is in. */
 import { UserError } from "../base/errors.ts";
-import { sizesOf } from "../checkpoint/modelSizes.ts";
+import { sizesSet } from "../checkpoint/modelSizes.ts";
 import { type Config, llamaConfig, type PartialSettings, resolve } from "../config/index.ts";
 import { openSource, readParameters } from "../convert/index.ts";
 import { openEvaluation } from "../data/index.ts";
@@ -113,9 +113,8 @@ function settingsOf(
   maxPositions: number,
   { quantization = "none" }: PartialSettings,
 ): PartialSettings {
-  const sizes = Object.entries(sizesOf(model)).filter(([, value]) => value !== undefined);
   return {
-    ...(Object.fromEntries(sizes) as PartialSettings),
+    ...(sizesSet(model) as PartialSettings),
     per_device_batch_size: 1,
     max_target_length: Math.min(512, maxPositions),
     dtype: quantization === "none" ? "float32" : "bfloat16",

@@ -78,7 +78,7 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
       `note: eval_steps=${evalSteps} is more than the ${data.validation.batches} batches of validation data there are`,
     );
   }
-  if (newest === undefined) return { config, folder, plan, data, ...(await beginning(config, plan, say)) };
+  if (newest === undefined) return { config, folder, plan, data, ...(await beginning(config, { plan, data }, say)) };
   const resume = { ...newest, ...(await loadCheckpoint(newest.path, plan.model)) };
   refuseOtherData(resume.progress.data, { data, folder, keys: config.keys, moved });
   for (const { key, before, after } of moved) say(`${key} was ${before} and is ${after}: the same contents`);
@@ -93,27 +93,35 @@ export async function prepareRun(given: Config, say: (text: string) => void, ope
 /** What a run begins with that is another's, and says so. @throws UserError */
 async function beginning(
   { run }: Config,
-  plan: RunPlan,
+  { plan, data: { tokenizer } }: Pick<PreparedRun, "plan" | "data">,
   say: (text: string) => void,
 ): Promise<Pick<PreparedRun, "parameters" | "fullState">> {
   if (run.loadParametersPath !== "") {
     const parameters = await loadParameters(run.loadParametersPath, plan.model);
-    for (const note of parameters.notes) say(note);
+    for (const note of [...parameters.notes, ...otherTokenizer(parameters.tokenizer, tokenizer)]) say(note);
     say(`weights from ${parameters.from}; the optimizer begins anew`);
     return { parameters };
   }
   if (run.loadFullStatePath === "") return {};
   const fullState = await loadFullState(run.loadFullStatePath, plan.model);
-  const { step } = fullState.state.progress;
+  const { step, data } = fullState.state.progress;
   if (step >= plan.steps) {
     throw new UserError(
       "E_LOAD_PARAMETERS",
       `load_full_state_path=${run.loadFullStatePath}: ${step} steps are done there, and steps=${plan.steps} counts those too: raise steps`,
     );
   }
-  for (const fault of fullState.passedOver) say(fault);
+  for (const note of [...fullState.notes, ...otherTokenizer(data.tokenizer, tokenizer)]) say(note);
   say(`state from ${fullState.from}: the run begins with step ${step + 1}, under its own settings`);
   return { fullState };
+}
+
+/** Says that a run begins with weights which another tokenizer's tokens made, where it has text too: that may be meant. */
+function otherTokenizer(before: string | number | undefined, now: Tokenizer | undefined): string[] {
+  if (before === undefined || now === undefined || before === now.hash) return [];
+  return [
+    `note: tokenizer_path=${now.name} is not the tokenizer that these weights were trained with (hash ${now.hash.slice(0, 12)}; theirs ${String(before).slice(0, 12)}): the same ids stand for other text`,
+  ];
 }
 
 export function planOf(config: Config): RunPlan {

@@ -1,5 +1,6 @@
 /** What a checkpoint records of its run beside the arrays. */
 import type { Progress } from "../checkpoint/index.ts";
+import { sizesSet } from "../checkpoint/modelSizes.ts";
 import {
   type Client,
   type NativeKernels,
@@ -55,6 +56,7 @@ export async function provenanceOf(plan: RunPlan, client: Client): Promise<Progr
       precision: nameOfPrecision(precision, plan),
     })),
     seeds,
+    model: sizesSet(model),
     dtype: model.dtype,
     platform: client.platformName,
     platformVersion: client.platformVersion,

@@ -1,4 +1,5 @@
 /** `load_parameters_path` and `load_full_state_path` as processes: weights of another run, a Hugging Face folder or a GGUF file; a whole state. */
+import { createHash } from "node:crypto";
 import {
   copyFileSync,
   cpSync,
@@ -14,6 +15,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { checkpointPath, weightFormats } from "../../src/checkpoint/index.ts";
+import { prepareRun } from "../../src/cli/trainingRun.ts";
+import { resolve } from "../../src/config/index.ts";
 import { quantizeModel } from "../../src/convert/onDemand.ts";
 import { toHfConfig } from "../../src/models/hfConfig.ts";
 import { ggufOf, llamaB, splitGgufOf } from "../convert/models.ts";
@@ -46,6 +49,16 @@ async function refused(keys: readonly string[], message: RegExp) {
   expect(exitCode).toBe(2);
   expect(stderr).toMatch(message);
   expect(existsSync(join(base, "refused"))).toBe(false);
+}
+
+/** What is said before a run begins, of keys over the tiny run's. */
+async function saidBefore(keys: readonly string[]): Promise<string[]> {
+  const pairs = [...tinyKeys, `base_output_directory=${base}`, "lr_schedule_type=constant", ...keys];
+  const settings = Object.fromEntries(pairs.map((pair) => pair.split(/=(.*)/s)));
+  const said: string[] = [];
+  const { data } = await prepareRun(resolve({}, settings), (text) => said.push(text));
+  data.close?.();
+  return said;
 }
 
 describe("load_parameters_path", () => {
@@ -171,6 +184,27 @@ describe("load_parameters_path", () => {
       [`load_parameters_path=${join(step, "params.safetensors")}`],
       /: this is a file of weights: give the folder it is in, .*step-00000006\n$/,
     );
+    // The same shapes, other heads: the checkpoint says them wherever it lies.
+    const outside = join(base, "outside", "step");
+    cpSync(step, outside, { recursive: true });
+    const otherHeads = ["num_query_heads=4", "num_kv_heads=2", "head_dim=8", "steps=7"];
+    const heads = /the weights have num_query_heads=2, num_kv_heads=1, head_dim=16, .*: set num_query_heads=2 num_kv/;
+    for (const key of ["load_parameters_path", "load_full_state_path"])
+      await expect(saidBefore([...otherHeads, `${key}=${outside}`])).rejects.toThrow(heads);
+    // An earlier checkpoint says less.
+    const { provenance, ...state } = JSON.parse(readFileSync(join(outside, "state.json"), "utf8"));
+    expect(provenance.model).toMatchObject({ emb_dim: 32, num_query_heads: 2, rope_type: "default", norm_eps: 1e-5 });
+    const bytes = Buffer.from(JSON.stringify({ ...state, provenance: { ...provenance, model: undefined } }));
+    writeFileSync(join(outside, "state.json"), bytes);
+    const manifest = JSON.parse(readFileSync(join(outside, "manifest.json"), "utf8"));
+    manifest.files["state.json"] = {
+      bytes: bytes.length,
+      sha256: createHash("sha256").update(bytes).digest("hex"),
+    };
+    writeFileSync(join(outside, "manifest.json"), JSON.stringify(manifest));
+    const unsaid = /^nothing says what model \S+outside\/step is of: .*norm_eps are the run's own, unchecked$/;
+    for (const key of ["load_parameters_path", "load_full_state_path"])
+      expect(await saidBefore([...otherHeads, `${key}=${outside}`])).toContainEqual(expect.stringMatching(unsaid));
     await refused([path, "logits_via_embedding=true"], /: set logits_via_embedding=false\n$/);
     await refused(
       ["load_parameters_path=/nowhere"],
@@ -211,6 +245,26 @@ describe("load_full_state_path", () => {
     const weights = (run: string, step: number) =>
       statSync(join(checkpointPath(join(base, run, "checkpoints"), step), "params.safetensors")).size;
     expect(weights("narrow", 9)).toBeLessThan(weights("padded", 8));
+  });
+
+  it("says where text has another tokenizer than the weights were trained with, and else nothing", async () => {
+    const text = join(base, "text.txt");
+    writeFileSync(text, "Some words, and then some more words of it. ".repeat(40));
+    const keys = ["dataset_type=text", `dataset_path=${text}`, "vocab_size=512", "lr_schedule_type=constant"];
+    const bytes = [...keys, "tokenizer_path=byte"];
+    const own = tinyKeys.filter((key) => !/^(dataset_type|vocab_size)=/.test(key));
+    const trained = await halfbyte([
+      ...["train", ...own, ...bytes, `base_output_directory=${base}`, "run_name=bytes", "steps=1"],
+    ]);
+    expect(trained.exitCode, trained.stderr).toBe(0);
+    const other = await ggufOf(join(base, "tokenizer.gguf"), llamaB);
+    const notice = `note: tokenizer_path=${other} is not the tokenizer that these weights were trained with (hash `;
+    for (const key of ["load_parameters_path", "load_full_state_path"]) {
+      const from = [`${key}=${join(base, "bytes")}`, "steps=2"];
+      const said = await saidBefore([...keys, `tokenizer_path=${other}`, ...from]);
+      expect(said).toContainEqual(expect.stringContaining(notice));
+      expect((await saidBefore([...bytes, ...from])).join()).not.toContain("is not the tokenizer");
+    }
   });
 
   it("lets any setting but the model's sizes be another; a loss scale that was not there begins anew", async () => {
