@@ -7,9 +7,10 @@ import { rename, rm, symlink, unlink } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
+import { looksLikeCheckpoint } from "./checkpointFault.ts";
 import { notWritable, type RunFolder, reasonOf } from "./runFolder.ts";
 import { checkpointPath } from "./stepFolders.ts";
-import { looksWhole, writeJson } from "./wholeFolder.ts";
+import { writeJson } from "./wholeFolder.ts";
 
 const bestSchema = z.object({
   step: z.int().nonnegative(),
@@ -28,7 +29,9 @@ export type BestCheckpoint = z.infer<typeof bestSchema>;
 /** undefined where none was chosen, or the one that was is no longer whole. */
 export function bestCheckpoint(folder: RunFolder): BestCheckpoint | undefined {
   const record = readRecord(folder);
-  return typeof record !== "string" && looksWhole(checkpointPath(folder.checkpoints, record.step)) ? record : undefined;
+  return typeof record !== "string" && looksLikeCheckpoint(checkpointPath(folder.checkpoints, record.step))
+    ? record
+    : undefined;
 }
 
 /** What the record says, or why it says nothing. */
@@ -52,7 +55,7 @@ function readRecord({
 export function bestRecordFault(folder: RunFolder): string | undefined {
   const record = readRecord(folder);
   if (typeof record === "string") return `${folder.bestRecord} ${record}`;
-  const whole = looksWhole(checkpointPath(folder.checkpoints, record.step));
+  const whole = looksLikeCheckpoint(checkpointPath(folder.checkpoints, record.step));
   return whole ? undefined : `${folder.bestRecord} names step ${record.step}, of which no whole checkpoint is there`;
 }
 
@@ -72,7 +75,8 @@ export function refuseBestPlace({ best }: RunFolder): void {
  * @throws HalfbyteError where it can't be written
  */
 export async function offerBestCheckpoint(folder: RunFolder, offered: BestCheckpoint): Promise<string | undefined> {
-  if (!Number.isFinite(offered.loss) || !looksWhole(checkpointPath(folder.checkpoints, offered.step))) return undefined;
+  if (!Number.isFinite(offered.loss) || !looksLikeCheckpoint(checkpointPath(folder.checkpoints, offered.step)))
+    return undefined;
   const best = bestCheckpoint(folder);
   // A process that was killed may have left the link where it was.
   if (best !== undefined && comparable(best, offered) && !(offered.loss < best.loss)) {
@@ -101,7 +105,7 @@ export async function settleBest(
   evaluated: readonly BestCheckpoint[] = [],
   damaged: ReadonlySet<number> = new Set(),
 ): Promise<string | undefined> {
-  const isWhole = (step: number) => !damaged.has(step) && looksWhole(checkpointPath(folder.checkpoints, step));
+  const isWhole = (step: number) => !damaged.has(step) && looksLikeCheckpoint(checkpointPath(folder.checkpoints, step));
   const record = readRecord(folder);
   if (typeof record !== "string" && isWhole(record.step)) return undefined;
   const whole = evaluated.filter(({ step, loss }) => Number.isFinite(loss) && isWhole(step));

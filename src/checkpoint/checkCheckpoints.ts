@@ -2,8 +2,8 @@
 import { existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
+import { checkpointFault } from "./checkpointFault.ts";
 import { type CheckpointPlace, listCheckpoints } from "./stepFolders.ts";
-import { faultOf } from "./wholeFolder.ts";
 
 export interface CheckedCheckpoint extends CheckpointPlace {
   /** What its files take. */
@@ -30,7 +30,7 @@ export async function* checkCheckpoints(
       done += bytes;
       onRead(done, all);
     };
-    const found = await faultOf(place.path, count).then(
+    const found = await checkpointFault(place.path, count).then(
       (fault) => (fault === undefined ? { state: "whole" as const } : { state: "damaged" as const, fault }),
       (error: unknown) => {
         if (error instanceof UserError) return { state: "unknown" as const, fault: error.message };

@@ -129,17 +129,22 @@ function damaged(folder: string, what: string): never {
 
 /** Names of the files, in the order of their processes. @throws UserError where they are not those of one writing */
 function shardFiles(folder: string, stem: ShardStem): string[] {
-  const names = readdirSync(folder).filter((name) => new RegExp(`^${stem}(-\\d+-of-\\d+)?\\.safetensors$`).test(name));
+  const files = shardsAmong(readdirSync(folder), stem);
+  return typeof files === "string" ? damaged(folder, files) : files;
+}
+
+/** Of all names those of a stem, in the order of their processes, or why they are not those of one writing. */
+export function shardsAmong(all: readonly string[], stem: ShardStem): string[] | string {
+  const names = all.filter((name) => new RegExp(`^${stem}(-\\d+-of-\\d+)?\\.safetensors$`).test(name));
   const count = Number(/-of-(\d+)\./.exec(names.toSorted().at(-1) ?? "")?.[1] ?? Math.min(1, names.length));
   // A name may tell of any number: of more files than there are, one of the first is missing.
   const wanted = Array.from({ length: Math.min(count, names.length + 1) }, (_, index) =>
     shardName(stem, { index, count }),
   );
   const missing = wanted.find((name) => !names.includes(name));
-  if (missing !== undefined) damaged(folder, `${missing} is missing`);
+  if (missing !== undefined) return `${missing} is missing`;
   const other = names.find((name) => !wanted.includes(name));
-  if (other !== undefined) damaged(folder, `${other} does not belong to ${wanted[0]}`);
-  return wanted;
+  return other === undefined ? wanted : `${other} does not belong to ${wanted[0]}`;
 }
 
 function arraysOf(files: readonly SafetensorsFile[], folder: string): ReadonlyMap<string, StoredArray> {

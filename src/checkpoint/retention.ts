@@ -1,6 +1,8 @@
 /** Which of a run's checkpoints stay when another one is saved. */
+
+import { looksLikeCheckpoint } from "./checkpointFault.ts";
 import { checkpointPath, listCheckpoints } from "./stepFolders.ts";
-import { looksWhole, removeFolder } from "./wholeFolder.ts";
+import { removeFolder } from "./wholeFolder.ts";
 
 export interface Retention {
   /** How many of the newest stay; absent: all. */
@@ -26,7 +28,10 @@ export function expendableSteps(steps: readonly number[], { last, period, best }
 export async function deleteOlder(checkpoints: string, saved: number, retention: Retention): Promise<void> {
   if (retention.last === undefined) return;
   const steps = listCheckpoints(checkpoints)
-    .filter(({ step, path }) => step === saved || (step < saved && !retention.damaged?.has(step) && looksWhole(path)))
+    .filter(
+      ({ step, path }) =>
+        step === saved || (step < saved && !retention.damaged?.has(step) && looksLikeCheckpoint(path)),
+    )
     .map(({ step }) => step);
   for (const step of expendableSteps(steps, retention)) await removeFolder(checkpointPath(checkpoints, step));
 }

@@ -2,8 +2,8 @@
 import { type Dirent, existsSync, readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
+import { checkpointFault } from "./checkpointFault.ts";
 import { hasShards } from "./processShards.ts";
-import { faultOf } from "./wholeFolder.ts";
 
 export interface CheckpointPlace {
   readonly step: number;
@@ -45,7 +45,7 @@ export async function newestCheckpoint(
   onDamaged: (place: CheckpointPlace, fault: string) => void,
 ): Promise<CheckpointPlace | undefined> {
   for (const place of listCheckpoints(checkpoints).reverse()) {
-    const fault = await faultOf(place.path).catch(async (error: unknown) => {
+    const fault = await checkpointFault(place.path).catch(async (error: unknown) => {
       if (!(error instanceof UserError)) throw error;
       throw new UserError(error.code, `${error.message}; ${await wayWithout(place, checkpoints)}`);
     });
@@ -59,7 +59,7 @@ export async function newestCheckpoint(
 async function wayWithout({ step, path }: CheckpointPlace, checkpoints: string): Promise<string> {
   for (const older of listCheckpoints(checkpoints).reverse()) {
     if (older.step >= step) continue;
-    const fault = await faultOf(older.path).catch(() => "it can't be read");
+    const fault = await checkpointFault(older.path).catch(() => "it can't be read");
     if (fault === undefined) return `make it readable, or move ${path} away to go on from step ${older.step}`;
   }
   return "make it readable; no older checkpoint is whole";
@@ -90,6 +90,6 @@ export async function chooseCheckpoint(
     return { path: newest?.path ?? refuse(["the run has no whole checkpoint", ...passedOver].join("; ")), passedOver };
   }
   if (!hasShards(path, "params")) return undefined;
-  const fault = await faultOf(path);
+  const fault = await checkpointFault(path);
   return fault === undefined ? { path, passedOver: [] } : refuse(`the checkpoint is damaged: ${fault}`);
 }

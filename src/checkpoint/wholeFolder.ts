@@ -12,7 +12,7 @@ import { fileHash } from "../base/fileHash.ts";
 import { isAlive } from "../base/processes.ts";
 import { reasonOf } from "./runFolder.ts";
 
-const manifestName = "manifest.json";
+export const manifestName = "manifest.json";
 
 const manifestSchema = z.object({
   format: z.literal(1),
@@ -137,8 +137,8 @@ export function looksWhole(folder: string): boolean {
   }
 }
 
-/** What a folder's manifest lists, or what is wrong with the manifest. */
-function manifestOf(folder: string): Readonly<Record<string, FileRecord>> | string {
+/** What a folder's manifest lists, or what is wrong with the manifest. @throws UserError where the system can't read it */
+export function manifestOf(folder: string): Readonly<Record<string, FileRecord>> | string {
   const path = join(folder, manifestName);
   let text: string;
   try {
@@ -156,7 +156,7 @@ function manifestOf(folder: string): Readonly<Record<string, FileRecord>> | stri
 }
 
 /** A file that the system can't read may be whole: nothing is decided about it. */
-function unreadable(path: string, error: unknown): never {
+export function unreadable(path: string, error: unknown): never {
   throw new UserError(
     "E_CHECKPOINT",
     `${path} can't be read (${reasonOf(error)}): it may be whole, so nothing is done`,

@@ -1,6 +1,7 @@
 import { spawnSync } from "node:child_process";
 import {
   appendFileSync,
+  cpSync,
   existsSync,
   mkdirSync,
   readdirSync,
@@ -56,6 +57,13 @@ function someState() {
 const save = (folder: string, step: number, last?: number) =>
   saveCheckpoint(folder, someState(), progress(step), last === undefined ? {} : { last });
 const names = (folder: string) => readdirSync(folder).sort();
+type Listed = Readonly<Record<string, unknown>>;
+/** Writes another list into a manifest. */
+function relist(folder: string, change: (files: Listed) => Listed): void {
+  const path = join(folder, "manifest.json");
+  const { files } = JSON.parse(readFileSync(path, "utf8"));
+  writeFileSync(path, JSON.stringify({ format: 1, files: change(files) }));
+}
 
 describe("a checkpoint", () => {
   it("gives back every bit of the state, and what is known beside it", async () => {
@@ -190,6 +198,39 @@ describe("the folder of checkpoints", () => {
         mkdirSync(path);
       },
       /it has no manifest\.json/,
+    ],
+    [
+      "another step's in its place",
+      (path: string) => {
+        rmSync(path, { recursive: true });
+        cpSync(path.replace(/6$/, "5"), path, { recursive: true });
+      },
+      /^6: state\.json is of step 5: the folder is a copy of that step's, or was renamed$/,
+    ],
+    ["a manifest of no files", (path: string) => relist(path, () => ({})), /manifest\.json does not list params\.safe/],
+    [
+      "a manifest that lacks the moments",
+      (path: string) => relist(path, ({ "optimizer.safetensors": _, ...files }) => files),
+      /manifest\.json does not list optimizer\.safetensors$/,
+    ],
+    [
+      "a manifest that lacks what is known beside the arrays",
+      (path: string) => relist(path, ({ "state.json": _, ...files }) => files),
+      /manifest\.json does not list state\.json$/,
+    ],
+    [
+      "a manifest of half the processes",
+      (path: string) =>
+        relist(path, ({ "params.safetensors": record, ...files }) => ({
+          ...files,
+          "params-00001-of-00002.safetensors": record,
+        })),
+      /manifest\.json is damaged: of its files params-00002-of-00002\.safetensors is missing$/,
+    ],
+    [
+      "a second file of weights",
+      (path: string) => writeFileSync(join(path, "params-00001-of-00001.safetensors"), ""),
+      /manifest\.json does not list params-00001-of-00001\.safetensors$/,
     ],
     [
       "more bytes",

@@ -31,15 +31,23 @@ import { mutateJson } from "./mutateJson.ts";
 
 const json = (value: unknown) => Buffer.from(JSON.stringify(value));
 
-/** The checkpoints are folders that look whole. */
+/** A folder that looks whole. */
+function emptyCheckpoint(step: number): Files {
+  const files = { "params.safetensors": "", "optimizer.safetensors": "", "state.json": JSON.stringify({ step }) };
+  const records = Object.entries(files).map(([name, text]) => [name, { bytes: text.length, sha256: "" }]);
+  const all = { ...files, "manifest.json": JSON.stringify({ format: 1, files: Object.fromEntries(records) }) };
+  const folder = `run/checkpoints/step-${String(step).padStart(8, "0")}`;
+  return Object.fromEntries(Object.entries(all).map(([name, text]) => [`${folder}/${name}`, Buffer.from(text)]));
+}
+
 const bestRecord: FuzzFormat = {
   name: "best.json",
   mutated: /best\.json$/,
   seeds: async () => [
     {
       "run/best.json": json({ step: 10, loss: 2.5, validTokens: 100 }),
-      "run/checkpoints/step-00000010/manifest.json": json({ format: 1, files: {} }),
-      "run/checkpoints/step-00000020/manifest.json": json({ format: 1, files: {} }),
+      ...emptyCheckpoint(10),
+      ...emptyCheckpoint(20),
     },
   ],
   async read(folder) {
