@@ -1,6 +1,5 @@
 /** `halfbyte report losses`: the losses of runs over their steps, of each source too, from their events. */
 import { writeFileSync } from "node:fs";
-import { basename } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { writing } from "../checkpoint/index.ts";
 import {
@@ -12,10 +11,12 @@ import {
   terminalAbilities,
   terminalChart,
 } from "../metrics/index.ts";
-import { lossChart, type RunEvents, trainingLosses } from "../train/summary.ts";
+import { newestSourceNames } from "../train/sourceNames.ts";
+import { lossChart, type RunEvents, shownRun, trainingLosses } from "../train/summary.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { eventsFile } from "./eventsFile.ts";
+import { runLabels } from "./runLabels.ts";
 
 export const command: Command = {
   help: `Usage: halfbyte report losses RUN [RUN …] [svg=FILE] [--json]
@@ -40,7 +41,8 @@ Example: halfbyte report losses runs/books-bf16 runs/books-nvfp4 svg=losses.svg
         "the run's folder is missing: halfbyte report losses base_output_directory/run_name",
       );
     }
-    const runs = words.map(eventsOf);
+    const labels = runLabels(words);
+    const runs = words.map((path, i) => eventsOf(path, labels[i]!));
     const chart = lossChart(runs, "Loss (nats per token)");
     const { svg } = settings;
     if (svg !== undefined) writing(svg, () => writeFileSync(svg, svgChart(chart)));
@@ -57,10 +59,10 @@ Example: halfbyte report losses runs/books-bf16 runs/books-nvfp4 svg=losses.svg
 };
 
 /** @throws UserError where there is no run, or no step of it is done */
-function eventsOf(path: string): RunEvents {
+function eventsOf(path: string, label: string): RunEvents {
   const { events } = readEvents(eventsFile(path));
   if (!events.some(({ type }) => type === "step")) throw new UserError("E_RUN", `${path}: no step is done yet`);
-  return { name: basename(path), events };
+  return shownRun(label, events);
 }
 
 function lossesOf({ name, events }: RunEvents) {
@@ -82,7 +84,7 @@ function summaryOf({ name, events }: RunEvents) {
   const validation = latestByStep(events, "eval").at(-1);
   return {
     name,
-    ...trainingLosses(latestByStep(events, "step")),
+    ...trainingLosses(latestByStep(events, "step"), newestSourceNames(events).training),
     ...(validation && { validationLoss: validation.loss, bitsPerByte: validation.bitsPerByte }),
   };
 }

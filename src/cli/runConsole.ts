@@ -15,6 +15,7 @@ import {
   stepLine,
   stepTimer,
 } from "../metrics/index.ts";
+import { sourceNames } from "../train/sourceNames.ts";
 
 export interface ConsoleOptions {
   readonly json: boolean;
@@ -36,11 +37,13 @@ export function runConsole({ json, steps, logPeriod }: ConsoleOptions): RunConso
   const timer = stepTimer();
   /** Steps since the last line. */
   const unseen: StepRecord[] = [];
+  let sources: readonly string[] = [];
   const isShown = (step: number) => step === 1 || step === steps || step % logPeriod === 0;
   return {
     say,
     event(event, time) {
       if (json) process.stdout.write(eventLine(event, time));
+      if (event.type === "start") sources = sourceNames(event.config).training;
       if (event.type !== "step") {
         const text = eventText(event);
         if (text !== undefined) say(text);
@@ -49,18 +52,18 @@ export function runConsole({ json, steps, logPeriod }: ConsoleOptions): RunConso
       timer.add(event.seconds);
       unseen.push(event);
       if (!isShown(event.step)) return;
-      say(stepLine(withMeans(unseen), event.step < steps ? timer.left(steps - event.step) : undefined));
+      say(stepLine(withMeans(unseen, sources), event.step < steps ? timer.left(steps - event.step) : undefined));
       unseen.length = 0;
     },
   };
 }
 
 /** The last of these steps, at their mean speed and with the mean loss of each source: not every step has tokens of all. */
-function withMeans(records: readonly StepRecord[]): StepRecord {
+function withMeans(records: readonly StepRecord[], names: readonly string[]): StepRecord {
   const last = records.at(-1)!;
   const sum = (of: (record: StepRecord) => number) => records.reduce((total, record) => total + of(record), 0);
   const seconds = sum((record) => record.seconds);
-  const sources = meanSourceLosses(records);
+  const sources = meanSourceLosses(records, names);
   return {
     ...last,
     seconds: seconds / records.length,

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { reasonOf } from "../checkpoint/index.ts";
 import { readEvents, svgChart, terminalAbilities, terminalChart } from "../metrics/index.ts";
-import { lossChart } from "../train/summary.ts";
+import { lossChart, shownRun } from "../train/summary.ts";
 
 export interface ChartedRun {
   readonly name: string;
@@ -12,7 +12,7 @@ export interface ChartedRun {
 
 /** Draws the losses of runs into `folder`/loss.svg and returns the same for the terminal. */
 export function drawLosses(runs: readonly ChartedRun[], folder: string, stream: NodeJS.WriteStream): string {
-  const read = runs.map(({ name, events }) => ({ name, events: readEvents(events).events }));
+  const read = runs.map(({ name, events }) => shownRun(name, readEvents(events).events));
   const chart = lossChart(read, "Loss (nats per token)");
   const file = join(folder, "loss.svg");
   let where = file;

@@ -20,6 +20,8 @@ export interface ValidationBatches {
   readonly batches: number;
   /** Batch `index` (from 0). Windows come in their order, each once; the last batch is filled up with padding. */
   batchAt(index: number): ValidationBatch;
+  /** The sources' names, in the order they are given in; absent where there is one. */
+  readonly sources?: readonly string[];
   /** The source that batch `index` is all of; absent where there is one. */
   sourceAt?(index: number): string;
   /**
@@ -92,6 +94,7 @@ export function joinedValidation(
   return {
     windows: parts.reduce((sum, { batches }) => sum + batches.windows, 0),
     batches: order.length,
+    sources: parts.map(({ name }) => name),
     batchAt(index) {
       const { batches, index: own } = order[index]!;
       return batches.batchAt(own);

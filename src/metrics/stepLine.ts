@@ -55,14 +55,22 @@ export function stepLine(record: StepRecord, secondsLeft?: number): string {
   return parts.join(", ");
 }
 
-/** The loss of each source over several steps: of all its tokens there, so that each counts once. */
-export function meanSourceLosses(records: readonly Pick<StepRecord, "sources">[]): SourceLoss[] {
-  const sums = new Map<string, { nats: number; validTokens: number }>();
+/**
+ * The loss of each source over several steps: of all its tokens there, so that each counts once.
+ * @param names of all sources, in their order; a step may have tokens of some alone
+ */
+export function meanSourceLosses(
+  records: readonly Pick<StepRecord, "sources">[],
+  names: readonly string[] = [],
+): SourceLoss[] {
+  const sums = new Map(names.map((name) => [name, { nats: 0, validTokens: 0 }]));
   for (const { source, loss, validTokens } of records.flatMap(({ sources }) => sources ?? [])) {
     const sum = sums.get(source) ?? { nats: 0, validTokens: 0 };
     sums.set(source, { nats: sum.nats + loss * validTokens, validTokens: sum.validTokens + validTokens });
   }
-  return [...sums].map(([source, { nats, validTokens }]) => ({ source, loss: nats / validTokens, validTokens }));
+  return [...sums]
+    .filter(([, { validTokens }]) => validTokens > 0)
+    .map(([source, { nats, validTokens }]) => ({ source, loss: nats / validTokens, validTokens }));
 }
 
 /** A validation in another precision than that of the record's loss. */

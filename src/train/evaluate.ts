@@ -75,7 +75,12 @@ export function makeEvaluator(model: LlamaOptions, client?: Client): Evaluator {
       return {
         ...lossOf(total),
         seconds: (performance.now() - start) / 1000,
-        ...(bySource.size > 0 && { sources: [...bySource].map(([source, sum]) => ({ source, ...lossOf(sum) })) }),
+        ...(bySource.size > 0 && {
+          sources: (batches.sources ?? []).flatMap((source) => {
+            const sum = bySource.get(source);
+            return sum === undefined ? [] : { source, ...lossOf(sum) };
+          }),
+        }),
       };
     },
     dispose: () => sums.dispose(),

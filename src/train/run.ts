@@ -303,7 +303,16 @@ async function emitSample(
 
 function finish(run: RunContext, { done, saved, evaluation }: LoopResult, peakFlopsPerSecond: number): RunOutcome {
   const { name, steps, stop, emit } = run;
-  const summary = summarise({ ...run, ...done, steps, evaluation, name, peakFlopsPerSecond, seconds: run.seconds() });
+  const summary = summarise({
+    ...run,
+    ...done,
+    steps,
+    sources: run.data.train.sources ?? [],
+    evaluation,
+    name,
+    peakFlopsPerSecond,
+    seconds: run.seconds(),
+  });
   if (stop.signal === undefined) {
     emit({ type: "summary", step: done.step, peakRssBytes: peakMemory(), ...summary });
   }

@@ -13,11 +13,14 @@ import {
   type Timed,
 } from "../metrics/index.ts";
 import type { RunEvaluation } from "./runEvaluator.ts";
+import { newestSourceNames, withNewestNames } from "./sourceNames.ts";
 
 export interface SummaryInput {
   readonly name: string;
   /** Of this process, in order. */
   readonly steps: readonly StepRecord[];
+  /** Names of a mixture's sources, in their order. */
+  readonly sources: readonly string[];
   readonly evaluation: RunEvaluation | undefined;
   readonly stepsByPrecision: Readonly<Record<string, number>>;
   readonly flopsPerToken: number;
@@ -27,7 +30,7 @@ export interface SummaryInput {
 
 /** The speed is the median step's, so that a pause of the machine does not count. */
 export function summarise(input: SummaryInput): RunSummary {
-  const { name, steps, evaluation, stepsByPrecision, flopsPerToken, peakFlopsPerSecond, seconds } = input;
+  const { name, steps, sources, evaluation, stepsByPrecision, flopsPerToken, peakFlopsPerSecond, seconds } = input;
   // The first step may have warmed something up.
   const steady = steps.length > 1 ? steps.slice(1) : steps;
   const tokensPerSecond = median(steady.map((step) => step.tokensPerSecond));
@@ -43,7 +46,7 @@ export function summarise(input: SummaryInput): RunSummary {
         otherValidationLosses: Object.fromEntries(evaluation.others.map(({ precision, loss }) => [precision, loss])),
       }),
     }),
-    ...trainingLosses(steps),
+    ...trainingLosses(steps, sources),
     ...(tokensPerSecond !== undefined && {
       tokensPerSecond,
       mfu: modelFlopsUtilization(tokensPerSecond * flopsPerToken, peakFlopsPerSecond),
@@ -51,12 +54,16 @@ export function summarise(input: SummaryInput): RunSummary {
   };
 }
 
-/** The mean training loss over the last steps, and that of each source over its own. */
+/**
+ * The mean training loss over the last steps, and that of each source over its own.
+ * @param names of all sources, in their order
+ */
 export function trainingLosses(
   steps: readonly StepLosses[],
+  names: readonly string[],
 ): Pick<RunSummary, "trainingLoss" | "sourceTrainingLosses"> {
   const last = lastOf(steps);
-  const sources = [...stepsBySource(steps).values()].flatMap((records) =>
+  const sources = [...stepsBySource(steps, names).values()].flatMap((records) =>
     meanSourceLosses(lastOf(records).map((record) => ({ sources: [record] }))),
   );
   return {
@@ -75,8 +82,8 @@ function lastOf<R extends { readonly loss: number }>(records: readonly R[]): R[]
 }
 
 /** What steps tell of each source, each with its step: those of a source are fewer where not every step has tokens of it. */
-function stepsBySource(steps: readonly StepLosses[]) {
-  const bySource = new Map<string, (SourceLoss & { readonly step: number })[]>();
+function stepsBySource(steps: readonly StepLosses[], names: readonly string[]) {
+  const bySource = new Map<string, (SourceLoss & { readonly step: number })[]>(names.map((name) => [name, []]));
   for (const { step, sources = [] } of steps) {
     for (const record of sources) {
       const known = bySource.get(record.source);
@@ -84,6 +91,7 @@ function stepsBySource(steps: readonly StepLosses[]) {
       else bySource.set(record.source, [{ ...record, step }]);
     }
   }
+  for (const [name, records] of bySource) if (records.length === 0) bySource.delete(name);
   return bySource;
 }
 
@@ -98,6 +106,12 @@ export interface RunEvents {
   readonly events: readonly Timed<RunEvent>[];
 }
 
+/** A run's events as they are shown: its sources by their newest names. */
+export const shownRun = (name: string, events: readonly Timed<RunEvent>[]): RunEvents => ({
+  name,
+  events: withNewestNames(events),
+});
+
 /** The loss of runs over their steps: the training loss smoothed, and that of each source; validation as dots where there are few. */
 export function lossChart(runs: readonly RunEvents[], title: string): Chart {
   const label = (name: string, what: string) => (runs.length > 1 ? `${name} ${what}` : what);
@@ -105,7 +119,7 @@ export function lossChart(runs: readonly RunEvents[], title: string): Chart {
     smooth(records.map(pointOf), Math.max(1, Math.round(records.length / 40)));
   const training = runs.flatMap(({ name, events }) => {
     const steps = latestByStep(events, "step");
-    const sources = [...stepsBySource(steps)].map(([source, records]) => ({
+    const sources = [...stepsBySource(steps, newestSourceNames(events).training)].map(([source, records]) => ({
       name: label(name, `training on ${source}`),
       points: smoothed(records),
     }));
