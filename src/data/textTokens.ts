@@ -44,7 +44,7 @@ export interface TextTokensOptions extends Pick<ReadingOptions, "kind" | "column
 const encoding = 2;
 
 /** How records of chats are read: tokens made another way are made again. */
-const chatReading = "numbers as Python's";
+const chatReading = "numbers as Python's; content may be None";
 
 /** @throws UserError where a file or a record can't be used, or tokens can't be written */
 export async function textTokens(files: readonly SourceFile[], options: TextTokensOptions): Promise<SourceTokens> {

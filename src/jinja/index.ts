@@ -5,4 +5,4 @@
 export type { Node } from "./nodes.ts";
 export { runTemplate } from "./runTemplate.ts";
 export { stripEnd } from "./text.ts";
-export { toValue } from "./values.ts";
+export { toValue, UnwrittenNone } from "./values.ts";

@@ -59,7 +59,8 @@ export function arithmetic(operator: string, left: number | boolean | Float, rig
     case "//":
       return result(Math.floor(a / b));
     case "%":
-      return result(a % b !== 0 && a % b < 0 !== b < 0 ? (a % b) + b : a % b);
+      if (a % b === 0) return result(b < 0 ? -0 : 0);
+      return result(a % b < 0 !== b < 0 ? (a % b) + b : a % b);
     case "**":
       if (a === 0 && b < 0) throw new Error(`0 ** ${b}`);
       if (!Number.isFinite(a ** b)) throw new Error(`${a} ** ${b}`);

@@ -4,6 +4,7 @@ import {
   type Float,
   isDict,
   isList,
+  isNone,
   isNumber,
   numberOf,
   type Spend,
@@ -18,6 +19,7 @@ export function isEqual(left: Value, right: Value, spend: Spend): boolean {
   spend(1);
   if (isNumber(left) && isNumber(right)) return numberOf(left) === numberOf(right);
   if (isSized(left) && isSized(right)) return bySize(left, right) === 0;
+  if (isNone(left) || isNone(right)) return isNone(left) && isNone(right);
   if (left instanceof Undefined) return right instanceof Undefined;
   if (typeof left === "string" && typeof right === "string") spend(textUnits(left));
   if (isList(left) && isList(right)) {

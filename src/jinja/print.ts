@@ -4,11 +4,13 @@ import {
   isDict,
   isInteger,
   isList,
+  isNone,
   type Spend,
   Tuple,
   textUnits,
   typeName,
   Undefined,
+  UnwrittenNone,
   type Value,
 } from "./values.ts";
 
@@ -18,9 +20,13 @@ export function printed(value: Value, spend: Spend): string {
   return value instanceof Undefined ? "" : literal(value, spend);
 }
 
+/** Units of work for a value in a text, which takes ten times as long as a step of a loop. */
+const printUnits = 10;
+
 /** Python's repr. */
 export function literal(value: Value, spend: Spend): string {
-  spend(1);
+  spend(printUnits);
+  if (value instanceof UnwrittenNone) throw new Error(`${value.what} is None, and would be written as the word None`);
   if (value === null) return "None";
   if (typeof value === "boolean") return value ? "True" : "False";
   if (typeof value === "number" || typeof value === "bigint") return String(value);
@@ -70,7 +76,7 @@ export interface JsonOptions {
 
 /** `json.dumps`. @throws Error for what JSON has no form of */
 export function jsonText(value: Value, options: JsonOptions, spend: Spend, newLine = "\n"): string {
-  spend(1);
+  spend(printUnits);
   const { ascii, indent, separators, sortKeys } = options;
   const text = (string: string) => {
     spend(textUnits(string));
@@ -85,7 +91,8 @@ export function jsonText(value: Value, options: JsonOptions, spend: Spend, newLi
       : open + inner + parts.join(separators[0] + inner) + (indent === undefined ? "" : newLine) + close;
   const of = (item: Value) => jsonText(item, options, spend, inner);
   if (typeof value === "string") return text(value);
-  if (value === null || isInteger(value) || typeof value === "bigint") return String(value);
+  if (isNone(value)) return "null";
+  if (isInteger(value) || typeof value === "bigint") return String(value);
   if (value instanceof Float) {
     return floatText(value.value).replace("nan", "NaN").replace("inf", "Infinity");
   }

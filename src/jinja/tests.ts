@@ -8,6 +8,7 @@ import {
   Float,
   isDict,
   isList,
+  isNone,
   isNumber,
   numberOf,
   type Spend,
@@ -53,13 +54,13 @@ const pairTests: Readonly<Record<string, Test>> = {
   ...{ lt: less, lessthan: less, "<": less, le: most, "<=": most },
   ...{ gt: more, greaterthan: more, ">": more, ge: least, ">=": least },
   in: isIn,
-  sameas: (value, other) => value === other,
+  sameas: (value, other) => value === other || (isNone(value) && isNone(other)),
   divisibleby: (value, other) => remainder(value, numberOf(other as number)) === 0,
 };
 const tests: Readonly<Record<string, (value: Value, spend: Spend) => boolean>> = {
   defined: (value) => !(value instanceof Undefined),
   undefined: (value) => value instanceof Undefined,
-  none: (value) => value === null,
+  none: isNone,
   boolean: (value) => typeof value === "boolean",
   true: (value) => value === true,
   false: (value) => value === false,

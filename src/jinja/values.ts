@@ -13,7 +13,19 @@ export interface Arguments {
 export type Callable = (given: Arguments) => Value;
 export type Key = string | number | boolean | null;
 /** A bigint is an int beyond 2^53, as a record may have it: it is compared and printed, and not reckoned with. */
-export type Value = null | boolean | number | bigint | string | Float | Undefined | List | Dict | Namespace | Callable;
+export type Value =
+  | null
+  | boolean
+  | number
+  | bigint
+  | string
+  | Float
+  | Undefined
+  | UnwrittenNone
+  | List
+  | Dict
+  | Namespace
+  | Callable;
 
 export class Float {
   readonly value: number;
@@ -24,6 +36,15 @@ export class Float {
 
 /** Made by `Tuple.from`. */
 export class Tuple extends Array<Value> {}
+
+/** None that must not be written, as Python writes a message's missing content: every test takes it for None. */
+export class UnwrittenNone {
+  /** For messages: what is None. */
+  readonly what: string;
+  constructor(what: string) {
+    this.what = what;
+  }
+}
 
 /** What a name or key without a value gives. */
 export class Undefined {
@@ -52,6 +73,7 @@ export const textUnits = ({ length }: { readonly length: number }): number => 1 
 
 /** A value of JavaScript: what JSON holds (a boxed Number is a float, whatever its value), and functions of such. */
 export function toValue(given: unknown): Value {
+  if (given instanceof UnwrittenNone) return given;
   if (given === undefined) return new Undefined("a value that is missing");
   if (given === null || typeof given === "string" || typeof given === "boolean") return given;
   if (typeof given === "number") return Number.isSafeInteger(given) ? given : new Float(given);
@@ -62,6 +84,7 @@ export function toValue(given: unknown): Value {
   return new Map(Object.entries(given).map(([key, value]) => [key, toValue(value)]));
 }
 
+export const isNone = (value: Value): value is null | UnwrittenNone => value === null || value instanceof UnwrittenNone;
 export const isNumber = (value: Value): value is number | boolean | Float =>
   typeof value === "number" || typeof value === "boolean" || value instanceof Float;
 export const isInteger = (value: Value | undefined): value is number | boolean =>
@@ -79,7 +102,7 @@ export function integer(value: number): number {
 
 /** Python's name of the type. */
 export function typeName(value: Value): string {
-  if (value === null) return "None";
+  if (value === null || value instanceof UnwrittenNone) return "None";
   if (typeof value === "string") return "str";
   if (typeof value === "boolean") return "bool";
   if (typeof value === "number" || typeof value === "bigint") return "int";
@@ -92,7 +115,7 @@ export function typeName(value: Value): string {
 
 export function isTrue(value: Value): boolean {
   if (value instanceof Float) return value.value !== 0;
-  if (value instanceof Undefined) return false;
+  if (value instanceof Undefined || value instanceof UnwrittenNone) return false;
   if (isList(value)) return value.length > 0;
   return isDict(value) ? value.size > 0 : Boolean(value);
 }

@@ -5,7 +5,7 @@
  */
 import { createHash } from "node:crypto";
 import { UserError } from "../base/errors.ts";
-import { type Node, runTemplate, stripEnd, toValue } from "../jinja/index.ts";
+import { type Node, runTemplate, stripEnd, toValue, UnwrittenNone } from "../jinja/index.ts";
 import { dateText } from "./dateText.ts";
 import { jinja } from "./lateLibraries.ts";
 
@@ -54,9 +54,9 @@ export interface TextSpan {
 const marks = { start: "\ufdd0", end: "\ufdd1" };
 
 /** Characters; the longest in use have some ten thousand. */
-const longestTemplate = 1 << 20;
+const longestTemplate = 1 << 18;
 /** The library takes a time by the square of its length. */
-const longRun = /\s{2000}/;
+const longRun = /\s{500}/;
 
 /**
  * Compiles a template.
@@ -69,7 +69,7 @@ export function compileChatTemplate(
 ): ChatTemplate {
   const { program, marksAssistant } = attempt(`${origin}: the chat template can't be read`, () => {
     if (source.length > longestTemplate) throw new Error(`it has more than ${longestTemplate} characters`);
-    if (longRun.test(source)) throw new Error("it has a run of 2000 spaces or line ends");
+    if (longRun.test(source)) throw new Error("it has a run of 500 spaces or line ends");
     const { text, marksAssistant } = generationAsVariables(source);
     const tokens = jinja().tokenize(text, { lstrip_blocks: true, trim_blocks: true });
     return { program: jinja().parse(tokens) as unknown as Node, marksAssistant };
@@ -145,11 +145,15 @@ function variablesOf(template: ChatTemplate, messages: readonly ChatMessage[], o
   };
 }
 
-/** Keys without a value count as missing, and an answer's reasoning goes by every name that templates read it by. */
-function plainMessage(message: ChatMessage): Record<string, unknown> {
-  const entries = Object.fromEntries(
+/**
+ * Keys without a value count as missing, as a Parquet file gives every message all keys; but content that is null is None to a template,
+ * which may not write it. An answer's reasoning goes by every name that templates read it by.
+ */
+function plainMessage(message: ChatMessage, index: number): Record<string, unknown> {
+  const entries: Record<string, unknown> = Object.fromEntries(
     Object.entries(message).filter(([, value]) => value !== null && value !== undefined),
   );
+  if (message.content === null) entries.content = new UnwrittenNone(`the content of message ${index + 1}`);
   const reasoning = entries.reasoning_content ?? entries.thinking ?? entries.reasoning;
   return reasoning === undefined ? entries : { thinking: reasoning, ...entries, reasoning_content: reasoning };
 }

@@ -187,9 +187,9 @@ describe("a chat template", () => {
   });
 
   it("sees no keys without a value, and an answer's reasoning by each of its names", () => {
-    const answer = [{ role: "assistant", content: null, reasoning: "hm" }];
+    const answer = [{ role: "assistant", name: null, reasoning: "hm" }];
     expect(
-      render("{{ 'content' in messages[0] }} {{ messages[0].reasoning_content }} {{ messages[0].thinking }}", answer),
+      render("{{ 'name' in messages[0] }} {{ messages[0].reasoning_content }} {{ messages[0].thinking }}", answer),
     ).toBe("False hm hm");
   });
 
@@ -376,4 +376,30 @@ describe("trials", () => {
       expect(mask[0]).toBe(0);
     },
   );
+});
+
+describe("content that is null", () => {
+  const call = { role: "assistant", content: null, tool_calls: [{ name: "f" }], name: null };
+  const told = (template: string) => renderChat(compileChatTemplate(template), [{ role: "user", content: "a" }, call]);
+  it("is None to a template that asks, as DeepSeek's does", () => {
+    const template =
+      "{% for m in messages %}{% if m['content'] is none %}<call>{{ m.tool_calls[0].name }}{% else %}{{ m['content'] + ';' }}{% endif %}{% endfor %}";
+    expect(told(template)).toBe("a;<call>f");
+    const asked =
+      "{% set c = messages[1].content %}{{ c == none }} {{ none == c }} {{ c is defined }} {{ c is string }} {{ 1 if c else 2 }} {{ c in [none] }} {{ 'content' in messages[1] }} {{ 'name' in messages[1] }} {{ c | tojson }} {{ c or 'x' }} {{ c | default('y', true) }} {{ messages | selectattr('content', 'none') | list | length }}";
+    expect(told(asked)).toBe("True True True False 2 True True False null x y 1");
+  });
+
+  it.each([
+    "{{ m.content }}",
+    "{{ m.content | trim }}",
+    "{{ m.content ~ '' }}",
+    "{{ m.content | string }}",
+    "{{ m }}",
+    "{{ [m.content] | join }}",
+  ])("is never written as the word None: %s", (written) => {
+    expect(() => told(`{% for m in messages %}${written}{% endfor %}`)).toThrow(
+      "the content of message 2 is None, and would be written as the word None",
+    );
+  });
 });
