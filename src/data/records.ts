@@ -62,9 +62,12 @@ export function documentOfRecord(
   const texts = columns.map((name) => record[name]);
   const bad = columns.find((_, i) => typeof texts[i] !== "string");
   if (bad !== undefined) return `"${bad}" is ${show(record[bad])}, and must be text`;
-  const [first, second] = texts as [string, string];
+  const [first, second] = (texts as string[]).map(withoutMark) as [string, string];
   return kind === "text" ? { kind, text: first } : { kind, prompt: first, completion: second };
 }
+
+/** A byte order mark at the beginning is no text, as in a plain file: it is left over from the file that a record was made of. */
+const withoutMark = (text: string): string => (text.startsWith("\ufeff") ? text.slice(1) : text);
 
 function missing(
   record: Readonly<Record<string, unknown>>,
@@ -108,9 +111,15 @@ function chatOf(record: Readonly<Record<string, unknown>>, column: string): Reco
 function messageOf(turn: unknown): ChatMessage | undefined {
   if (typeof turn !== "object" || turn === null) return undefined;
   const { role, from, value, ...rest } = turn as Record<string, unknown>;
-  if (typeof role === "string") return { role, ...(value !== undefined && { value }), ...rest };
+  if (typeof role === "string") {
+    const { content } = rest;
+    return {
+      ...{ role, ...(value !== undefined && { value }), ...rest },
+      ...(typeof content === "string" && { content: withoutMark(content) }),
+    };
+  }
   if (typeof from !== "string" || typeof value !== "string") return undefined;
-  return { role: Object.hasOwn(roles, from) ? roles[from]! : from, content: value };
+  return { role: Object.hasOwn(roles, from) ? roles[from]! : from, content: withoutMark(value) };
 }
 
 function show(value: unknown): string {

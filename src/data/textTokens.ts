@@ -41,7 +41,7 @@ export interface TextTokensOptions extends Pick<ReadingOptions, "kind" | "column
 }
 
 /** Counted up where the same tokenizer and text give other tokens than before: those that were kept are then made anew. */
-const encoding = 2;
+const encoding = 3;
 
 /** How records of chats are read: tokens made another way are made again. */
 const chatReading = "numbers as Python's; content may be None";

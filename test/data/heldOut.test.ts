@@ -6,6 +6,7 @@ import fc from "fast-check";
 import { parquetWriteBuffer } from "hyparquet-writer";
 import { describe, expect, it } from "vitest";
 import { textHash } from "../../src/data/hash.ts";
+import { documentOfRecord } from "../../src/data/records.ts";
 import { drawOf } from "../../src/data/tokenBlocks.ts";
 import { trainingTexts } from "../../src/data/trainingTexts.ts";
 import type { ChatMessage } from "../../src/tokenizers/chatTemplate.ts";
@@ -59,6 +60,29 @@ describe("what is held out", () => {
     for (let i = 0; i < 24; i += 3) cpSync(join(folder, "a", `${i}.txt`), join(folder, "b", `other-${i}.txt`));
     await expectApart({ datasetPath: join(folder, "a") }, 24);
     await expectApart({ datasetPath: `${join(folder, "b")};${join(folder, "a")}` }, 24);
+  });
+
+  it("is the same of records that begin with a byte order mark, which is no text", async () => {
+    ownCache();
+    const marked = bodies.map((text) => `\ufeff${text}`);
+    const folder = temporaryFolder({ "a.jsonl": jsonl(bodies), "b.jsonl": jsonl(marked), "one/c.txt": marked[0]! });
+    const at = (name: string) => join(folder, name);
+    await expectApart({ datasetPath: `${at("a.jsonl")};${at("b.jsonl")}` }, 24);
+    const alone = { datasetPath: at("b.jsonl"), evalDatasetPath: at("one"), validationFraction: 0 };
+    await expect(openText({ ...alone, maxTargetLength: 64 })).rejects.toThrow("every document of");
+
+    const record = (value: object, kind: "completion" | "chat") => documentOfRecord({ ...value }, kind, []);
+    const [user, assistant] = [
+      { role: "user", content: "a" },
+      { role: "assistant", content: "b\ufeff" },
+    ];
+    expect(record({ prompt: "\ufeffa", completion: "\ufeffb\ufeff" }, "completion")).toEqual(
+      record({ prompt: "a", completion: "b\ufeff" }, "completion"),
+    );
+    const messages = [{ ...user, content: "\ufeffa" }, assistant];
+    expect(record({ messages }, "chat")).toEqual(record({ messages: [user, assistant] }, "chat"));
+    const conversations = [{ from: "human", value: "\ufeffa" }];
+    expect(record({ conversations }, "chat")).toEqual(record({ messages: [user] }, "chat"));
   });
 
   it("is the same whatever form a document has", async () => {
