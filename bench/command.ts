@@ -3,7 +3,8 @@ import { spawnSync } from "node:child_process";
 import { accessSync, constants, existsSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { UserError } from "../src/base/errors.ts";
-import { makeFolders, reasonOf, writing } from "../src/checkpoint/index.ts";
+import { reasonOf } from "../src/base/systemReason.ts";
+import { makeFolders, writing } from "../src/checkpoint/index.ts";
 import { cacheFolder } from "../src/pjrt/index.ts";
 
 const glibcTunables = readFileSync(new URL("../bin/glibc-tunables", import.meta.url), "utf8").trim();

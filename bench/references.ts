@@ -1,7 +1,7 @@
 /** Committed ratios of the step's parts, one record for each kind of machine, and what is slower than they say. */
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { UserError } from "../src/base/errors.ts";
-import { reasonOf } from "../src/checkpoint/index.ts";
+import { reasonOf } from "../src/base/systemReason.ts";
 import { textTable } from "../src/metrics/index.ts";
 import type { PartRatio, Times } from "./partRatio.ts";
 

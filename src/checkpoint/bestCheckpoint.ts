@@ -7,8 +7,9 @@ import { rename, rm, symlink, unlink } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
+import { reasonOf } from "../base/systemReason.ts";
 import { looksLikeCheckpoint } from "./checkpointFault.ts";
-import { notWritable, type RunFolder, reasonOf } from "./runFolder.ts";
+import { notWritable, type RunFolder } from "./runFolder.ts";
 import { checkpointPath } from "./stepFolders.ts";
 import { writeJson } from "./wholeFolder.ts";
 

@@ -26,7 +26,6 @@ export {
   makeRunFolder,
   notWritable,
   type RunFolder,
-  reasonOf,
   refuseRunFolder,
   releaseRunLocks,
   runFolder,

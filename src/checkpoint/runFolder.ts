@@ -13,6 +13,7 @@ import {
 import { dirname, join, resolve } from "node:path";
 import { HalfbyteError, UserError } from "../base/errors.ts";
 import { isAlive, startOf } from "../base/processes.ts";
+import { reasonOf } from "../base/systemReason.ts";
 
 export interface RunFolder {
   readonly path: string;
@@ -201,24 +202,4 @@ export function writing<T>(path: string, action: () => T): T {
 export function notWritable(path: string, cause: unknown): unknown {
   if (cause instanceof HalfbyteError || !(cause instanceof Error && "syscall" in cause)) return cause;
   return new HalfbyteError("E_WRITE", `${path === "" ? '""' : path}: can't be written (${reasonOf(cause)})`, { cause });
-}
-
-const reasons: Readonly<Record<string, string>> = {
-  ENOSPC: "no space left on the disk",
-  EDQUOT: "the disk quota is used up",
-  EFBIG: "the file would be larger than is allowed",
-  EACCES: "permission denied",
-  EPERM: "not permitted",
-  EROFS: "the file system is read-only",
-  ENOTDIR: "a part of the path is a file",
-  EEXIST: "a part of the path is a file",
-  ENOENT: "there is no such file or folder",
-  EISDIR: "it is a folder",
-  ENAMETOOLONG: "the name is too long",
-  ELOOP: "its links lead in a circle",
-};
-
-export function reasonOf(error: unknown): string {
-  const { code = "", message = String(error) } = error as { code?: string; message?: string };
-  return reasons[code] ?? message;
 }

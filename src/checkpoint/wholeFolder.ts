@@ -10,7 +10,7 @@ import { z } from "zod";
 import { UserError } from "../base/errors.ts";
 import { fileHash } from "../base/fileHash.ts";
 import { isAlive } from "../base/processes.ts";
-import { reasonOf } from "./runFolder.ts";
+import { reasonOf } from "../base/systemReason.ts";
 
 export const manifestName = "manifest.json";
 

@@ -5,6 +5,7 @@ import { megabytes } from "../base/byteSize.ts";
 import { UserError } from "../base/errors.ts";
 import {
   bestCheckpoint,
+  bestRecordFault,
   type CheckedCheckpoint,
   checkCheckpoints,
   listCheckpoints,
@@ -13,7 +14,7 @@ import {
   runOwner,
   unfinishedFolders,
 } from "../checkpoint/index.ts";
-import { latestByStep, readEvents } from "../metrics/index.ts";
+import { type EventsRead, latestByStep, readEvents } from "../metrics/index.ts";
 import { parseArguments } from "./arguments.ts";
 import type { Command } from "./command.ts";
 import { table } from "./inspectText.ts";
@@ -38,9 +39,12 @@ Example: halfbyte checkpoints runs/books-nvfp4
     if (path === undefined)
       throw new UserError("E_ARGUMENT", `the run's folder is missing: ${runsText("halfbyte checkpoints RUN")}`);
     const folder = folderOf(path);
-    const rows = await rowsOf(folder);
+    const events = existsSync(folder.events) ? readEvents(folder.events).events : [];
+    const rows = await rowsOf(folder, events);
+    const bestFault = runOwner(folder) === undefined ? faultOfBest(folder, rows, events) : undefined;
     const report: Report = {
       run: folder.path,
+      ...(bestFault !== undefined && { bestFault }),
       checkpoints: rows,
       unfinished: unfinishedFolders(folder.checkpoints),
       newestWhole: rows.findLast(({ state }) => state === "whole")?.step ?? null,
@@ -64,6 +68,8 @@ interface Report {
   /** Paths of those that were being written when their process ended. */
   readonly unfinished: readonly string[];
   readonly newestWhole: number | null;
+  /** Why best.json does not tell which is the best, where it should. */
+  readonly bestFault?: string;
 }
 
 /** @throws UserError where it is no run's, or the run has no checkpoint */
@@ -76,8 +82,15 @@ function folderOf(path: string): RunFolder {
   throw new UserError("E_RUN", `${path} has no checkpoints: give the folder of a run, base_output_directory/run_name`);
 }
 
-async function rowsOf(folder: RunFolder): Promise<Row[]> {
-  const { events } = existsSync(folder.events) ? readEvents(folder.events) : { events: [] };
+/** Why it is not known which is the best, where one should be. */
+function faultOfBest(folder: RunFolder, rows: readonly Row[], events: EventsRead["events"]): string | undefined {
+  const validated = rows.some(({ state, validationLoss }) => state === "whole" && validationLoss !== undefined);
+  const begun = events.findLast(({ type }) => type === "start");
+  const wanted = validated && begun?.type === "start" && begun.config.keep_best_checkpoint !== false;
+  return existsSync(folder.bestRecord) || wanted ? bestRecordFault(folder) : undefined;
+}
+
+async function rowsOf(folder: RunFolder, events: EventsRead["events"]): Promise<Row[]> {
   const lossesOf = (type: "step" | "eval") => new Map(latestByStep(events, type).map(({ step, loss }) => [step, loss]));
   const [training, validation] = [lossesOf("step"), lossesOf("eval")];
   const best = bestCheckpoint(folder)?.step;
@@ -99,7 +112,10 @@ async function rowsOf(folder: RunFolder): Promise<Row[]> {
   return rows;
 }
 
-function showReport({ run, checkpoints, unfinished, newestWhole }: Report, owner: number | undefined): string {
+function showReport(
+  { run, checkpoints, unfinished, newestWhole, bestFault }: Report,
+  owner: number | undefined,
+): string {
   const bytes = checkpoints.reduce((sum, row) => sum + row.bytes, 0);
   const count = `${checkpoints.length} checkpoint${checkpoints.length === 1 ? "" : "s"}`;
   const loss = (value: number | undefined) => value?.toFixed(4) ?? "";
@@ -116,6 +132,7 @@ function showReport({ run, checkpoints, unfinished, newestWhole }: Report, owner
       ]),
     ),
     ...unfinished.map((path) => `${path} was not finished: its process ended meanwhile`),
+    ...(bestFault === undefined ? [] : [`${bestFault}: training that goes on chooses the best anew`]),
     newestWhole === null ? "none of them is whole" : `the newest that is whole is of step ${newestWhole}`,
     ...(owner === undefined ? [] : [`process ${owner} is training it: checkpoints come and go`]),
     "",

@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { nearest } from "../base/nearest.ts";
-import { reasonOf } from "../checkpoint/index.ts";
+import { reasonOf } from "../base/systemReason.ts";
 import {
   allTensors,
   latestByStep,

@@ -1,6 +1,7 @@
 /** Where a run goes on, and what of its settings stays as it began. */
 import { readFileSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
+import { reasonOf } from "../base/systemReason.ts";
 import {
   type CheckpointPlace,
   listCheckpoints,
@@ -71,7 +72,7 @@ export function continued(
   { step, path }: CheckpointPlace,
   say: (text: string) => void,
 ): Continuation {
-  const saved = savedConfig(folder.config);
+  const saved = savedConfig(folder, path);
   const config = withSavedSchedule(now, saved.keys, say);
   refuseChangedRun(saved.keys, config.keys, folder.path);
   refuseOtherPast(saved, config, step, folder.path);
@@ -137,10 +138,13 @@ function refuseOtherPast(saved: Config, now: Config, step: number, run: string):
 }
 
 /** The settings a run was started with; keys that are newer than the run are at their defaults. */
-function savedConfig(path: string): Config {
+function savedConfig({ config, events }: RunFolder, checkpoint: string): Config {
   try {
-    return resolve(JSON.parse(readFileSync(path, "utf8")), {}, { draft: true });
+    return resolve(JSON.parse(readFileSync(config, "utf8")), {}, { draft: true });
   } catch (error) {
-    throw new UserError("E_RESUME", `${path} can't be read (${(error as Error).message}): choose another run_name`);
+    throw new UserError(
+      "E_RESUME",
+      `${config} can't be read (${reasonOf(error)}), so that nothing tells whether the settings are the run's: put it back, or begin another run_name with this one's state by load_full_state_path=${checkpoint}; the start events in ${events} have the settings it had`,
+    );
   }
 }

@@ -1,7 +1,7 @@
 /** What a finished run says at its end: the numbers, the chart in the terminal and as a file. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { reasonOf } from "../checkpoint/index.ts";
+import { reasonOf } from "../base/systemReason.ts";
 import { readEvents, svgChart, terminalAbilities, terminalChart } from "../metrics/index.ts";
 import { lossChart, shownRun } from "../train/summary.ts";
 

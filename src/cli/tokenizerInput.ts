@@ -1,7 +1,7 @@
 /** Settings of the tokenizer commands. */
 import { readFileSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
-import { reasonOf } from "../checkpoint/index.ts";
+import { reasonOf } from "../base/systemReason.ts";
 import { parseValue } from "../config/index.ts";
 
 type Given = Readonly<Record<string, string>>;

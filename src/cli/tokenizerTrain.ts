@@ -1,7 +1,7 @@
 /** `halfbyte tokenizer train`: learns a byte-level BPE from text files and writes it as a Hugging Face tokenizer. */
 import { accessSync, constants, mkdirSync } from "node:fs";
 import { UserError } from "../base/errors.ts";
-import { reasonOf } from "../checkpoint/index.ts";
+import { reasonOf } from "../base/systemReason.ts";
 import { parseValue } from "../config/index.ts";
 import { trainingTexts } from "../data/index.ts";
 import { loadTokenizer, saveTokenizer, smallestVocab, trainBpe } from "../tokenizers/index.ts";

@@ -15,7 +15,8 @@ import {
   writeSync,
 } from "node:fs";
 import { dirname } from "node:path";
-import { HalfbyteError } from "../base/errors.ts";
+import { HalfbyteError, UserError } from "../base/errors.ts";
+import { reasonOf } from "../base/systemReason.ts";
 import type { RunSummary } from "./compare.ts";
 import { isEvent } from "./eventChecks.ts";
 import type { NumericsRecord } from "./numerics.ts";
@@ -193,18 +194,25 @@ export interface EventsRead {
   readonly damagedLines: readonly number[];
 }
 
-/** All events of a file, in order. */
+/** The lines of a run's events. @throws UserError where the file can't be read */
+export function eventLines(path: string): string[] {
+  try {
+    return readFileSync(path, "utf8").split("\n");
+  } catch (error) {
+    throw new UserError("E_EVENTS", `${path}: can't be read (${reasonOf(error)})`);
+  }
+}
+
+/** All events of a file, in order. @throws UserError where it can't be read */
 export function readEvents(path: string): EventsRead {
   const events: Timed<RunEvent>[] = [];
   const damagedLines: number[] = [];
-  readFileSync(path, "utf8")
-    .split("\n")
-    .forEach((line, i) => {
-      if (line === "") return;
-      const event = parseEventLine(line);
-      if (event === undefined) damagedLines.push(i + 1);
-      else events.push(event);
-    });
+  for (const [i, line] of eventLines(path).entries()) {
+    if (line === "") continue;
+    const event = parseEventLine(line);
+    if (event === undefined) damagedLines.push(i + 1);
+    else events.push(event);
+  }
   return { events, damagedLines };
 }
 

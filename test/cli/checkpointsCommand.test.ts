@@ -93,6 +93,32 @@ describe("halfbyte checkpoints", () => {
     });
   });
 
+  it("says that best.json is damaged or gone, and names events that can't be read", async () => {
+    const { run } = await someRun();
+    const [record, events] = [join(run, "best.json"), join(run, "events.jsonl")];
+    const start = { type: "start", step: 0, parameters: 1, flopsPerToken: 6 } as const;
+    const started = (keep_best_checkpoint: boolean) => eventLine({ ...start, config: { keep_best_checkpoint } });
+    const told = readFileSync(events, "utf8");
+    const faultWhere = async (keepBest: boolean) => {
+      writeFileSync(events, started(keepBest) + told);
+      const { exitCode, stdout } = await halfbyte(["checkpoints", run, "--json"]);
+      expect(exitCode).toBe(0);
+      return JSON.parse(stdout).bestFault;
+    };
+    expect(await faultWhere(true)).toBe(undefined);
+    rmSync(record);
+    expect(await faultWhere(true)).toBe(`${record} is missing`);
+    expect(await faultWhere(false)).toBe(undefined);
+    writeFileSync(record, '{"step":');
+    const { stdout } = await halfbyte(["checkpoints", run]);
+    expect(stdout).toContain(`\n${record} is damaged: training that goes on chooses the best anew\n`);
+    rmSync(events);
+    mkdirSync(events);
+    expect(await halfbyte(["checkpoints", run])).toMatchObject({
+      ...{ exitCode: 2, stderr: `halfbyte: ${events}: can't be read (it is a folder)\n` },
+    });
+  });
+
   it("refuses what is no run with checkpoints, and lists the runs there are", async () => {
     const { checkpoints } = await someRun();
     for (const path of [temporaryFolder(), checkpointPath(checkpoints, 5), "/nowhere"]) {

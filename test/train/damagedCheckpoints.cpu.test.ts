@@ -1,5 +1,5 @@
 /** Runs that go on before newer checkpoints that are damaged, although their files have the right size. */
-import { readdirSync, readFileSync, readlinkSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, it } from "vitest";
 import { checkpointPath } from "../../src/checkpoint/index.ts";
@@ -40,5 +40,31 @@ describe("a run with a newest checkpoint in which a bit has flipped", () => {
     // Gone over without a save of its own, it is neither deleted nor one of those that stay.
     await train("steps=8", "checkpoint_period=7", "keep_best_checkpoint=false");
     expect(readdirSync(checkpoints).sort()).toEqual(kept(6, 8));
+  });
+});
+
+describe("a run whose config.json is damaged or gone", () => {
+  it("does not go on, and another one goes on with its state as the message says", async () => {
+    const base = temporaryFolder();
+    const train = (...keys: string[]) =>
+      halfbyte(["train", ...tinyKeys, "learning_rate_schedule_steps=4", `base_output_directory=${base}`, ...keys]);
+    expect((await train("run_name=a", "steps=2")).exitCode).toBe(0);
+    const config = join(base, "a", "config.json");
+    const step = checkpointPath(join(base, "a", "checkpoints"), 2);
+    for (const [damage, why] of [
+      [() => writeFileSync(config, '{"steps": '), "JSON"],
+      [() => rmSync(config), "there is no such file or folder"],
+    ] as const) {
+      damage();
+      const { exitCode, stderr } = await train("run_name=a", "steps=4");
+      expect([exitCode, stderr]).toEqual([2, expect.stringContaining(why)]);
+      expect(stderr).toContain(
+        `put it back, or begin another run_name with this one's state by load_full_state_path=${step}; `,
+      );
+    }
+    writeFileSync(config, '{"steps": ');
+    const rescued = await train("run_name=b", "steps=4", `load_full_state_path=${step}`);
+    expect(rescued.exitCode, rescued.stderr).toBe(0);
+    expect(rescued.stdout).toContain(`state from ${step}: the run begins with step 3, under its own settings`);
   });
 });
