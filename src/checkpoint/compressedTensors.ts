@@ -51,7 +51,7 @@ export const weightFormats = {
   },
   nvfp4: {
     ...nvfp4,
-    meaning: "NVFP4 weights and inputs; needs input_amax",
+    meaning: "NVFP4 weights and inputs",
     inputs: { ...nvfp4Group, ...calibrated, dynamic: "local" },
     fixedInputs: true,
   },
@@ -72,7 +72,7 @@ export const weightFormats = {
     fixedInputs: false,
   },
   fp8: {
-    meaning: "FP8 with one scale a weight and one for its inputs; needs input_amax",
+    meaning: "FP8 with one scale a weight and one for its inputs",
     storage: { element: "e4m3", scale: "float", rows: everywhere, columns: everywhere },
     layout: "float-quantized",
     weights: { ...fp8, ...fixed, strategy: "tensor" },

@@ -14,7 +14,14 @@ export { type CheckedCheckpoint, checkCheckpoints } from "./checkCheckpoints.ts"
 export { type WeightFormatName, weightFormats } from "./compressedTensors.ts";
 export { decompressModel } from "./decompressModel.ts";
 export { type HfLlama, loadHfLlama } from "./hfLlama.ts";
-export { hasModelFiles, type ModelFiles, openModelFiles, readJson, readJsonObject } from "./modelFiles.ts";
+export {
+  checkpointsFolder,
+  hasModelFiles,
+  type ModelFiles,
+  openModelFiles,
+  readJson,
+  readJsonObject,
+} from "./modelFiles.ts";
 export { notFiniteAt } from "./notFinite.ts";
 export { hasShards, openShards, type Writer } from "./processShards.ts";
 export { type Progress, provenanceKey } from "./progress.ts";
@@ -34,7 +41,6 @@ export {
 } from "./runFolder.ts";
 export { openSafetensors, type SafetensorsFile, writeSafetensors } from "./safetensors.ts";
 export {
-  checkpointsFolder,
   loadCheckpointWeights,
   loadFullState,
   type StartingParameters,

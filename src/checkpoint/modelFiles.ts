@@ -1,11 +1,13 @@
 /** A model's weights as files: one safetensors file, or a Hugging Face folder with one or with shards and their index. */
 import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
-import { basename, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { z } from "zod";
 import { UserError } from "../base/errors.ts";
 import { parseJson } from "../base/json.ts";
 import type { HostArray, Spec } from "../core/index.ts";
+import { hasShards } from "./processShards.ts";
 import { openSafetensors, type SafetensorsFile } from "./safetensors.ts";
+import { listCheckpoints } from "./stepFolders.ts";
 
 /** Open weights. `close()` them; they hold file descriptors. */
 export interface ModelFiles {
@@ -90,12 +92,13 @@ const otherContainers = /\.(bin|pt|pth|h5|msgpack|gguf)$/;
 
 /** Of a folder without: where its weights may be instead, if it is one of Halfbyte's, or in which container. */
 function noModel(folder: string): UserError {
-  const own = "params.safetensors";
-  const fix = existsSync(join(folder, own))
-    ? `; it is a checkpoint: give its weights, ${join(folder, own)}`
-    : existsSync(join(folder, "checkpoints"))
-      ? `; it is a run: give the weights of one of its checkpoints, ${join(folder, "checkpoints", "STEP", own)}`
-      : otherWeightsIn(folder);
+  const what = hasShards(folder, "params") ? "checkpoint" : existsSync(join(folder, "checkpoints")) ? "run" : undefined;
+  const fix =
+    what !== undefined
+      ? `; it is a ${what}, with plain float32 weights: halfbyte convert ${folder} dtype=bfloat16 output=FOLDER makes bfloat16 of them`
+      : listCheckpoints(folder).length > 0
+        ? `; ${checkpointsFolder(folder)}`
+        : otherWeightsIn(folder);
   return new UserError("E_CHECKPOINT", `${folder}: no such file as ${wholeName} or ${indexName}${fix}`);
 }
 
@@ -105,6 +108,10 @@ function otherWeightsIn(folder: string): string {
   if (other.endsWith(".gguf")) return `; give the file in it, ${join(folder, other)}, to halfbyte convert`;
   return `; its weights are in ${other}, which is not read: have transformers save them with safe_serialization=True`;
 }
+
+/** What to give in place of the folder of a run's checkpoints. */
+export const checkpointsFolder = (path: string): string =>
+  `these are a run's checkpoints: give the run's folder, ${dirname(path)}, or one step's folder in it`;
 
 /** @throws UserError */
 function readIndex(path: string): ModelIndex {

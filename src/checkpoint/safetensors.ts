@@ -90,6 +90,9 @@ async function readHeader(file: FileHandle, path: string) {
   const prefix = new Uint8Array(8);
   await readFully(file, path, prefix, 0);
   if (isLfsPointer(prefix)) fail(path, lfsPointer);
+  if (Buffer.from(prefix).toString("latin1", 0, 4) === "GGUF") {
+    fail(path, `it is a GGUF file: halfbyte convert ${path} output=FOLDER makes a folder with safetensors of it`);
+  }
   const length = Number(new DataView(prefix.buffer).getBigUint64(0, true));
   if (length > maxHeaderBytes) fail(path, `a header of ${length} bytes; at most ${maxHeaderBytes} are read`);
   if (8 + length > size)

@@ -5,7 +5,7 @@ import type { HostArray, Spec } from "../core/index.ts";
 import { parseHfConfig } from "../models/hfConfig.ts";
 import type { LlamaConfig, LlamaTree } from "../models/llama.ts";
 import { withVocabularyRows } from "../models/vocabularyRows.ts";
-import { readJsonObject } from "./modelFiles.ts";
+import { checkpointsFolder, readJsonObject } from "./modelFiles.ts";
 import { type GivenPath, refusePath, requireSizes, type Sizes, sizesOf } from "./modelSizes.ts";
 import { hasShards, openShards } from "./processShards.ts";
 import { type Progress, readProgress } from "./progress.ts";
@@ -83,10 +83,6 @@ function whyNoState(path: string): string {
   if (listCheckpoints(path).length > 0) return checkpointsFolder(path);
   return "it holds no weights. Give a run's folder, or one of its checkpoints";
 }
-
-/** What to give in place of the folder of a run's checkpoints. */
-export const checkpointsFolder = (path: string): string =>
-  `these are a run's checkpoints: give the run's folder, ${dirname(path)}, or one step's folder in it`;
 
 /** The whole checkpoint that a path stands for; undefined where it stands for none. @throws UserError */
 const checkpointAt = (given: GivenPath): Promise<ChosenCheckpoint | undefined> =>

@@ -60,8 +60,19 @@ export async function writeModelFiles(source: ModelFiles, output: string, model:
     if (Object.keys(model.config).length > 0) await writeJson(join(folder, "config.json"), model.config);
     for (const { name, from } of others) await copyFile(from, join(folder, name), constants.COPYFILE_FICLONE);
   });
-  return { bytes, copied: others.map(({ name }) => name), notes };
+  const copied = others.map(({ name }) => name);
+  return { bytes, copied, notes: [...notes, ...tokenizerNotes(copied)] };
 }
+
+/** Files that hold a tokenizer, of Hugging Face's kinds and others. */
+const tokenizerFile =
+  /^(tokenizer\.(json|model)|vocab\.(json|txt)|tekken\.json|sentencepiece\.bpe\.model|spiece\.model)$|\.tiktoken$/;
+
+/** Says that a model is written without a tokenizer. @param files what is written beside its weights */
+export const tokenizerNotes = (files: readonly string[]): string[] =>
+  files.some((name) => tokenizerFile.test(name))
+    ? []
+    : ["the source has no tokenizer, so that none was written: programs that read text need one in the folder"];
 
 /** Of a single file nothing goes along. */
 async function othersBeside(path: string, without: readonly string[]): Promise<FileToCopy[]> {

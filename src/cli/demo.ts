@@ -67,7 +67,7 @@ export const command: Command = {
   help: `Usage: halfbyte demo [key=value …] [--json]
 
 Trains one small Llama on the State of the Union speeches twice, from the same seed on the same data: in BF16 and in NVFP4.
-Then it shows validation losses and their gap, speed, a sample of text of each, and a chart. About five minutes on two cores.
+Then it shows validation losses and their gap, speed, a sample of text of each, and a chart. Under four minutes on two cores.
 
   steps=N                   steps of each run, for a shorter or longer demo
   quantization=RECIPE       the recipe to compare with BF16 (default nvfp4)

@@ -28,7 +28,8 @@ as in training: each ends with the end token, and windows follow each other with
   eval_dataset_path     the text: a file, a folder or a pattern, of all that training reads
   dataset_type          what it holds: text (default), completion, chat, tokens or megatron; of prompts and chats the loss
                         is the answers'
-  max_target_length     tokens of a window: 512, or as many as the model was made for, unless you say otherwise
+  max_target_length     tokens of a window: 512, or as many as the model was made for, unless you say otherwise; no more
+                        than the text has
   per_device_batch_size windows at a time (1)
   eval_steps            batches to take; default all
   dtype                 what it computes in: float32 (default), bfloat16 or float16

@@ -26,7 +26,7 @@ and the routers of experts stay as they are; tokenizer, templates and the like a
   MODEL         a Hugging Face folder (config.json and model.safetensors, or shards with their index), a .safetensors file,
                 a run's folder (its newest whole checkpoint) or one of its checkpoints
   to            the format:
-${formatNames.map((name) => `                  ${name.padEnd(12)} ${weightFormats[name].meaning}`).join("\n")}
+${formatNames.map((name) => `                  ${name.padEnd(12)} ${weightFormats[name].meaning}${weightFormats[name].fixedInputs ? "; needs input_amax" : ""}`).join("\n")}
                   bf16         plain weights again; reads this layout and NVIDIA ModelOpt's
   output        the folder to write; it must not exist
   ignore        modules to leave as they are, separated by commas; * is any text: ignore=*.down_proj,model.layers.0.*

@@ -14,7 +14,7 @@ import {
   writeJson,
   writeWholeFolder,
 } from "../checkpoint/wholeFolder.ts";
-import { refuseExisting } from "../checkpoint/writeModelFiles.ts";
+import { refuseExisting, tokenizerNotes } from "../checkpoint/writeModelFiles.ts";
 import { byteLength, type DType, type Spec, sizeOf } from "../core/index.ts";
 import type { StoredDType } from "../models/hfConfig.ts";
 import { castParts } from "./castPart.ts";
@@ -150,7 +150,7 @@ async function convertOpened(
     shards: shards.length,
     files,
     dropped: source.dropped,
-    notes: [...(source.notes ?? []), ...(asked === undefined ? narrowedNotes(source) : [])],
+    notes: [...(source.notes ?? []), ...(asked === undefined ? narrowedNotes(source) : []), ...tokenizerNotes(files)],
     ...(verification && { verification }),
   };
 }

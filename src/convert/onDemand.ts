@@ -17,7 +17,6 @@ export async function convertModel(
 }
 
 /**
- * Float32 weights on the host, of a run or one of its checkpoints, a Hugging Face folder or a GGUF file.
  * Writes `output`, a folder, from a safetensors file, a Hugging Face folder, a run or one of its checkpoints. @throws UserError
  * before anything is written: where a weight has a NaN or an infinity, or a size that blocks do not divide
  */

@@ -7,7 +7,7 @@ import { type DataHashes, dataHashes } from "./dataHashes.ts";
 import { requireDocument, requireTokens } from "./packing.ts";
 import { type PackingSettings, packingOf, strategyOf } from "./packingSettings.ts";
 import { onlyProcess, type ProcessPart } from "./processPart.ts";
-import { requireTargets, sequencesOf } from "./sequences.ts";
+import { requireTargets, sequencesOf, usefulLength } from "./sequences.ts";
 import type { DataKind } from "./sourceFiles.ts";
 import { type OpenSource, openSources } from "./sources.ts";
 import { syntheticBatches } from "./synthetic.ts";
@@ -140,6 +140,9 @@ export interface EvaluationText {
   close(): void;
 }
 
+/** Windows longer than all of the text are shortened to it, up to a multiple of this. */
+const windowUnit = 64;
+
 /** @throws UserError for missing or unreadable files, a tokenizer that does not fit the model, and too little text */
 export async function openEvaluation(
   settings: Omit<DatasetSettings, "datasetPath" | "validationFraction" | "tokenizerPath" | "tokenizeWorkers">,
@@ -162,7 +165,10 @@ export async function openEvaluation(
   };
   try {
     requireEnough(sources, whole);
-    const shape = { batchSize, windowLength, packing: packingOf(whole) };
+    const strategy = strategyOf(whole);
+    const useful = sources.map(({ validation }) => (validation ? usefulLength(validation, strategy) : 1));
+    const shortened = Math.ceil(Math.max(...useful) / windowUnit) * windowUnit;
+    const shape = { batchSize, windowLength: Math.min(windowLength, shortened), packing: packingOf(whole) };
     const batches = validationOfAll(sources, shape, tokenizer)!;
     const { validation, bytes } = sizeOfAll(sources);
     return { batches, size: { ...validation!, bytes }, close };

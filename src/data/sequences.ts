@@ -2,7 +2,7 @@
 import { UserError } from "../base/errors.ts";
 import { type BatchShape, emptyBatch, type Sequences } from "./batches.ts";
 import { documentSequences } from "./documentSequences.ts";
-import { concatenated } from "./packingSettings.ts";
+import { concatenated, type PackingStrategy } from "./packingSettings.ts";
 import { streamWindows } from "./streamWindows.ts";
 import type { TokenStream } from "./tokenStream.ts";
 
@@ -25,6 +25,21 @@ export function sequencesOf(
       return documentSequences(stream, windowLength, { segmented: false, maxSegments: 1 });
   }
 }
+
+/** Tokens of a sequence beyond which a longer one would hold padding alone, whatever is in the stream. */
+export function usefulLength(stream: TokenStream, strategy: PackingStrategy): number {
+  if (strategy !== "none") return Math.max(1, stream.length - 1);
+  let [longest, start] = [1, 0];
+  for (let first = 0; first < stream.documents; first += documentsAtOnce) {
+    for (const end of stream.readEnds(first, Math.min(documentsAtOnce, stream.documents - first))) {
+      longest = Math.max(longest, end - start - 1);
+      start = end;
+    }
+  }
+  return longest;
+}
+
+const documentsAtOnce = 8192;
 
 /** @throws UserError where no token of the sequences is to be predicted, such as of chats in which nobody answers */
 export function requireTargets(split: string, sequences: Sequences, windowLength: number): void {

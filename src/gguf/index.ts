@@ -3,5 +3,5 @@ export type { GgufFile } from "./ggufFile.ts";
 export { readGgufHeader } from "./head.ts";
 export { type GgufHeader, type GgufTensor, parseGgufHeader } from "./header.ts";
 export { type GgufNumbers, type GgufValue, MoreBytes } from "./metadata.ts";
-export { openGguf } from "./openGguf.ts";
+export { openGguf, readGgufMetadata } from "./openGguf.ts";
 export type { GgufTensorType } from "./tensorTypes.ts";

@@ -2,7 +2,8 @@
 import { existsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { type GgufFile, openOneGguf } from "./ggufFile.ts";
-import { fail } from "./head.ts";
+import { fail, readGgufHeader } from "./head.ts";
+import type { GgufHeader } from "./header.ts";
 
 /**
  * Opens a GGUF file (version 2 or 3, little-endian) and checks its whole head. Any part of a split file stands for all of them:
@@ -28,7 +29,18 @@ export async function openGguf(path: string): Promise<GgufFile> {
   }
 }
 
-function numberAt({ metadata }: GgufFile, key: string): number | undefined {
+/**
+ * The metadata of a GGUF file; of any part of a split file, that of the first part, which alone has the model's and the tokenizer's.
+ * @throws UserError (E_GGUF) where the file or the first part is missing or malformed
+ */
+export function readGgufMetadata(path: string): GgufHeader["metadata"] {
+  const header = readGgufHeader(path);
+  const count = numberAt(header, "split.count") ?? 1;
+  if (count <= 1 || numberAt(header, "split.no") === 0) return header.metadata;
+  return readGgufHeader(partPaths(path, count)[0]!).metadata;
+}
+
+function numberAt({ metadata }: GgufHeader, key: string): number | undefined {
   const value = metadata.get(key);
   return typeof value === "number" ? value : undefined;
 }

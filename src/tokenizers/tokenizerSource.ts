@@ -6,7 +6,7 @@ import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, s
 import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { parseJson } from "../base/json.ts";
-import { readGgufHeader } from "../gguf/index.ts";
+import { readGgufMetadata } from "../gguf/index.ts";
 import type { BpeModel } from "./bpeTokenizer.ts";
 import { tokenizerOfGguf } from "./ggufTokenizer.ts";
 import { isPieceFile, readPieceFile } from "./sentencePieceModel.ts";
@@ -31,7 +31,7 @@ export function readTokenizerSource(path: string): TokenizerSource {
   const beginning = readBeginning(file);
   const text = beginning.toString("latin1");
   if (text.startsWith("GGUF")) {
-    const own = tokenizerOfGguf(readGgufHeader(file).metadata, file);
+    const own = tokenizerOfGguf(readGgufMetadata(file), file);
     return { file, format: "GGUF", content: () => ({ json: own.tokenizer }), config: own.config };
   }
   if (isRankFile(text)) {
@@ -57,7 +57,9 @@ function fileOf(path: string): string {
   const found = stat && ["tokenizer.json", "tokenizer.model"].find((name) => existsSync(join(path, name)));
   if (found) return join(path, found);
   const ggufs = stat ? readdirSync(path).filter((name) => name.endsWith(".gguf")) : [];
-  if (ggufs.length === 1) return join(path, ggufs[0]!);
+  // The parts of a split file are one.
+  const models = new Set(ggufs.map((name) => name.replace(/-\d{5}-of-\d{5}(?=\.gguf$)/, "")));
+  if (models.size === 1) return join(path, ggufs.sort()[0]!);
   throw new UserError(
     "E_TOKENIZER",
     `tokenizer_path=${path}: ${stat ? "the folder has no tokenizer.json, tokenizer.model or single .gguf file" : "no such file or folder"}; use "byte", or make one with: halfbyte tokenizer train dataset_path=… output=${path}`,

@@ -270,9 +270,16 @@ describe("quantizeModel", () => {
   it("says where a run's and a checkpoint's weights are", async () => {
     const folder = fresh();
     mkdirSync(join(folder, "checkpoints", "step-1"), { recursive: true });
-    await expect(openModelFiles(folder)).rejects.toThrow(/it is a run: .*STEP\/params.safetensors$/);
+    await expect(openModelFiles(join(folder, "checkpoints"))).rejects.toThrow(
+      `these are a run's checkpoints: give the run's folder, ${folder}, or one step's folder in it`,
+    );
+    await expect(openModelFiles(folder)).rejects.toThrow(
+      /it is a run, .*: halfbyte convert \S+ dtype=bfloat16 output=FOLDER makes bfloat16 of them$/,
+    );
     writeFileSync(join(folder, "params.safetensors"), "");
-    await expect(openModelFiles(folder)).rejects.toThrow(`give its weights, ${join(folder, "params.safetensors")}`);
+    await expect(openModelFiles(folder)).rejects.toThrow(
+      `it is a checkpoint, with plain float32 weights: halfbyte convert ${folder} dtype=bfloat16 output=FOLDER`,
+    );
   });
 
   it("refuses an index that names what is not there", async () => {

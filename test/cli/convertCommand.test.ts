@@ -21,6 +21,7 @@ describe("halfbyte convert", () => {
       /^\S+from-gguf: from \S+model.gguf, a GGUF file\n {2}20 tensors, 0.06 million parameters, float32/,
     );
     expect(stdout).toContain("beside them: config.json, tokenizer.json, tokenizer_config.json");
+    expect(stdout).not.toContain("note:");
     expect(stdout).toMatch(
       /verified: logits of 12 tokens are (equal|at most [\d.e-]+ apart .*); 12 of 12 have the same/,
     );
@@ -38,6 +39,7 @@ describe("halfbyte convert", () => {
     expect(report).toMatchObject({ output, from: "huggingface", to: "huggingface", dtype: "float16", tensors: 39 });
     expect(report.shards).toBeGreaterThan(3);
     expect(configOf(output).torch_dtype).toBe("float16");
+    expect(report.notes).toEqual([expect.stringContaining("the source has no tokenizer, so that none was written")]);
   });
 
   it.each([

@@ -5,6 +5,8 @@ import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { convertModel, openSource } from "../../src/convert/index.ts";
 import { referenceLogits } from "../../src/convert/referenceLogits.ts";
+import { openEvaluation } from "../../src/data/index.ts";
+import { loadTokenizer } from "../../src/tokenizers/index.ts";
 import { ggufOf, llamaB } from "../convert/models.ts";
 import { ensureBuilt, halfbyte } from "../train/halfbyte.ts";
 import { tinyKeys } from "../train/tinyRun.ts";
@@ -80,6 +82,30 @@ describe("halfbyte evaluate", () => {
     expect([packed, alone, stream].map(({ validTokens }) => validTokens)).toEqual([68, 68, 71]);
     expect(Math.abs(packed.loss / alone.loss - 1)).toBeLessThan(1e-6);
     expect(Math.abs(stream.loss / alone.loss - 1)).toBeGreaterThan(1e-5);
+  });
+
+  it("shortens windows to the text, where that is shorter, which changes no loss", async () => {
+    const [long, enough] = [
+      await evaluate(run, "max_target_length=100000"),
+      await evaluate(run, "max_target_length=2048"),
+    ];
+    expect([long.validTokens, enough.validTokens]).toEqual([40 * words.length, 40 * words.length]);
+    expect(Math.abs(long.loss / enough.loss - 1)).toBeLessThan(1e-6);
+    const documents = join(base, "uneven");
+    mkdirSync(documents);
+    for (const length of [30, 100, 5])
+      writeFileSync(join(documents, `${length}.txt`), words.repeat(3).slice(0, length));
+    const tokenizer = loadTokenizer("byte");
+    const shapeOf = async (maxTargetLength: number, packing: "none" | "concat" | "best_fit") => {
+      const settings = { datasetType: "text", evalDatasetPath: documents, perDeviceBatchSize: 2 } as const;
+      const opened = await openEvaluation({ ...settings, maxTargetLength, packing }, { tokenizer, vocabSize: 257 });
+      const { shape } = opened.batches.batchAt(0).tokens;
+      opened.close();
+      return shape;
+    };
+    expect(await shapeOf(1000, "none")).toEqual([2, 128]);
+    for (const packing of ["concat", "best_fit"] as const) expect(await shapeOf(1000, packing)).toEqual([2, 192]);
+    expect(await shapeOf(48, "none")).toEqual([2, 48]);
   });
 
   it("takes of prompts the loss of what follows them", async () => {

@@ -6,6 +6,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { loadHfLlama } from "../../src/checkpoint/hfLlama.ts";
 import { openModelFiles } from "../../src/checkpoint/modelFiles.ts";
 import { type HostArray, treeLeaves } from "../../src/core/index.ts";
+import { ggufOf, llamaB } from "../convert/models.ts";
 import { golden, goldenPath } from "../golden.ts";
 import { ensureBuilt, halfbyte } from "../train/halfbyte.ts";
 
@@ -40,7 +41,8 @@ describe("halfbyte quantize", () => {
     const { exitCode, stdout, stderr } = await halfbyte(args);
     expect({ exitCode, stderr }).toEqual({ exitCode: 0, stderr: "" });
     expect(stdout).toMatch(/^weight +shape +SNR dB .*\nlayers\.\d\.weight +\d+×\d+ +\d\d\.\d /);
-    expect(stdout).toContain("3 weights as nvfp4");
+    expect(stdout).toContain("3 weights as nvfp4: NVFP4 weights and inputs\n");
+    expect(stdout).not.toContain("note:");
     await expectGolden(there, "NVFP4");
     expect(readFileSync(join(there, "tokenizer.json"), "utf8")).toBe("{}");
 
@@ -54,6 +56,7 @@ describe("halfbyte quantize", () => {
     const ran = await halfbyte(["quantize", model, "to=mxfp8", `output=${there}`, "ignore=*.0.mlp.*", "--json"]);
     const report = JSON.parse(ran.stdout);
     expect(report).toMatchObject({ output: there, format: "mxfp8", layout: "mxfp8-quantized", ignored: { length: 3 } });
+    expect(report.notes).toEqual([expect.stringContaining("the source has no tokenizer, so that none was written")]);
     const errors = report.tensors.map((row: { relativeSquaredError: number }) => row.relativeSquaredError);
     expect(errors).toHaveLength(25);
     expect(errors).toEqual(errors.toSorted((a: number, b: number) => b - a));
@@ -86,9 +89,17 @@ describe("halfbyte quantize", () => {
     [["MODEL", "to=bf16", "output=NEW"], "E_QUANTIZED", /none of its 3 tensors/],
     [["MODEL", "to=mxfp4", "output=MODEL"], "E_OUTPUT", /exists already/],
     [["NOWHERE", "to=mxfp4", "output=NEW"], "E_CHECKPOINT", /no such file or folder/],
+    [
+      ["FILE", "to=mxfp4", "output=NEW"],
+      "E_SAFETENSORS",
+      /it is a GGUF file: halfbyte convert \S+ output=FOLDER makes/,
+    ],
   ])("refuses %j", async (words, code, message) => {
-    const places: Record<string, string> = { MODEL: source(), NEW: join(scratch, "new"), NOWHERE: join(scratch, "no") };
-    const args = words.map((word) => word.replace(/MODEL|NEW|NOWHERE/, (place) => places[place]!));
+    const places: Record<string, string> = {
+      ...{ MODEL: source(), NEW: join(scratch, "new"), NOWHERE: join(scratch, "no") },
+      FILE: await ggufOf(join(scratch, "model.gguf"), llamaB),
+    };
+    const args = words.map((word) => word.replace(/MODEL|NEW|NOWHERE|FILE/, (place) => places[place]!));
     const { exitCode, stdout } = await halfbyte(["quantize", ...args, "--json"]);
     expect(exitCode).toBe(2);
     expect(JSON.parse(stdout).error).toMatchObject({ code, message: expect.stringMatching(message) });

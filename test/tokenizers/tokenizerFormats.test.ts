@@ -1,5 +1,5 @@
 /** Tokenizers in other files than tokenizer.json: tiktoken's ranks, SentencePiece's model, a GGUF file's metadata. */
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import fc from "fast-check";
@@ -12,6 +12,7 @@ import {
   renderChat,
   type Tokenizer,
 } from "../../src/tokenizers/index.ts";
+import { ggufOf, llamaB, splitGgufOf } from "../convert/models.ts";
 import { temporaryFolder } from "../data/temporaryFiles.ts";
 import { goldenPath } from "../golden.ts";
 import { llama3Ranks, pipFile, smolLm2 } from "../pipPackage.ts";
@@ -174,6 +175,18 @@ describe("a GGUF file", () => {
 });
 
 describe("tokenizer_path", () => {
+  it("is that of a split GGUF file whichever part is named, and of a folder with its parts", async () => {
+    const folder = temporaryFolder();
+    const whole = loadTokenizer(await ggufOf(join(temporaryFolder(), "whole.gguf"), llamaB));
+    const parts = await splitGgufOf(join(folder, "model"), llamaB, 3);
+    for (const path of [...parts, folder]) expect(loadTokenizer(path).hash, path).toBe(whole.hash);
+    rmSync(parts[1]!);
+    expect(() => loadTokenizer(parts[2]!)).toThrow(
+      /of the 3 parts of this split file, model-00002-of-00003.gguf is not/,
+    );
+    expect(loadTokenizer(parts[0]!).hash).toBe(whole.hash);
+  });
+
   it("prefers a folder's tokenizer.json, and refuses one without any file by what it may have", () => {
     const folder = temporaryFolder({ "tokenizer.model": Buffer.from(pieces.model, "base64") });
     writeFileSync(join(folder, "tokenizer.json"), readFileSync(goldenPath("16_chat/tokenizer.json")));
