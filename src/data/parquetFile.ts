@@ -9,6 +9,7 @@ import {
 } from "hyparquet";
 import { compressors } from "hyparquet-compressors";
 import { parseExactJson } from "../base/exactJson.ts";
+import { floatsOf } from "./parquetFloats.ts";
 import { unzstdWhole } from "./zstdFrames.ts";
 
 /** A page is unpacked whole, to the size that the file says. Writers make pages of about 1 MiB. */
@@ -53,8 +54,9 @@ export async function openParquet(path: string): Promise<ParquetFile> {
     };
     const metadata = await parquetMetadataAsync(file);
     const groups = groupsOf(metadata, size);
+    const schema = parquetSchema(metadata).children;
     return {
-      columns: parquetSchema(metadata).children.map(({ element }) => element.name),
+      columns: schema.map(({ element }) => element.name),
       groups,
       async rowsOf(group, columns) {
         const rowStart = groups.slice(0, group).reduce((sum, { rows }) => sum + rows, 0);
@@ -79,6 +81,10 @@ export async function openParquet(path: string): Promise<ParquetFile> {
           ...{ ...range, parsers },
         });
         if (rows.length !== rowEnd - rowStart) throw new Error(`rows ${rowStart + 1} to ${rowEnd} are missing`);
+        for (const column of schema) {
+          const mark = columns.includes(column.element.name) ? floatsOf(column) : undefined;
+          if (mark) for (const row of rows) row[column.element.name] = mark(row[column.element.name]);
+        }
         return isWhole ? rows : rows.map((row) => fault(row) ?? row);
       },
       close,

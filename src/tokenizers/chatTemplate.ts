@@ -150,10 +150,11 @@ function variablesOf(template: ChatTemplate, messages: readonly ChatMessage[], o
  * which may not write it. An answer's reasoning goes by every name that templates read it by.
  */
 function plainMessage(message: ChatMessage, index: number): Record<string, unknown> {
+  const content = message.content === null ? new UnwrittenNone(`the content of message ${index + 1}`) : message.content;
+  const all = "content" in message ? { ...message, content } : message;
   const entries: Record<string, unknown> = Object.fromEntries(
-    Object.entries(message).filter(([, value]) => value !== null && value !== undefined),
+    Object.entries(all).filter(([, value]) => value !== null && value !== undefined),
   );
-  if (message.content === null) entries.content = new UnwrittenNone(`the content of message ${index + 1}`);
   const reasoning = entries.reasoning_content ?? entries.thinking ?? entries.reasoning;
   return reasoning === undefined ? entries : { thinking: reasoning, ...entries, reasoning_content: reasoning };
 }

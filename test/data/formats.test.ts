@@ -436,6 +436,21 @@ describe("conversations", () => {
       '1.0{"id": 12345678901234567890, "t": 1.0, "u": -0.0, "v": 1000.0, "w": 3, "y": 2.5}' +
         "{'id': 12345678901234567890, 't': 1.0, 'u': -0.0, 'v': 1000.0, 'w': 3, 'y': 2.5};",
     );
+    const number = { type: "DOUBLE", repetition_type: "OPTIONAL" } as const;
+    const schema = [
+      { name: "root", num_children: 1 },
+      { name: "messages", repetition_type: "OPTIONAL", num_children: 1, converted_type: "LIST" },
+      { name: "list", repetition_type: "REPEATED", num_children: 1 },
+      { name: "element", repetition_type: "OPTIONAL", num_children: 3 },
+      { name: "role", type: "BYTE_ARRAY", converted_type: "UTF8", repetition_type: "OPTIONAL" },
+      { name: "content", type: "BYTE_ARRAY", converted_type: "UTF8", repetition_type: "OPTIONAL" },
+      { name: "x", repetition_type: "OPTIONAL", num_children: 2 },
+      { name: "f", ...number },
+      { name: "n", type: "INT32", repetition_type: "OPTIONAL" },
+    ] as const;
+    const columnData = [{ name: "messages", data: [[{ role: "user", content: "a", x: { f: 3, n: 3 } }]] }];
+    const typed = new Uint8Array(parquetWriteBuffer({ columnData, schema: [...schema] }));
+    expect(await told("typed.parquet", typed)).toBe("a{\"f\": 3.0, \"n\": 3}{'f': 3.0, 'n': 3};");
     const table = Buffer.from(
       parquet({ messages: [[{ role: "user", content: "a", x: { a: 777, b: 8 } }]] }, "UNCOMPRESSED"),
     );

@@ -388,6 +388,9 @@ describe("content that is null", () => {
     const asked =
       "{% set c = messages[1].content %}{{ c == none }} {{ none == c }} {{ c is defined }} {{ c is string }} {{ 1 if c else 2 }} {{ c in [none] }} {{ 'content' in messages[1] }} {{ 'name' in messages[1] }} {{ c | tojson }} {{ c or 'x' }} {{ c | default('y', true) }} {{ messages | selectattr('content', 'none') | list | length }}";
     expect(told(asked)).toBe("True True True False 2 True True False null x y 1");
+    expect(told("{{ messages[1] | tojson }}")).toBe(
+      '{"role": "assistant", "content": null, "tool_calls": [{"name": "f"}]}',
+    );
   });
 
   it.each([
