@@ -25,7 +25,7 @@ Tells the mean loss of a model over every token of a text, its perplexity, and t
 as in training: each ends with the end token, and windows follow each other without overlap.
 
   MODEL                 a Hugging Face folder, a GGUF file, a run's folder (its newest whole checkpoint) or a checkpoint
-  eval_dataset_path     the text: a file, a folder or a pattern, of all that training reads
+  eval_dataset_path     the text: a file, a folder or a pattern, of all that training reads; of PATH;PATH each one's loss too
   dataset_type          what it holds: text (default), completion, chat, tokens or megatron; of prompts and chats the loss
                         is the answers'
   max_target_length     tokens of a window: 512, or as many as the model was made for, unless you say otherwise; no more
@@ -131,11 +131,16 @@ function shown({
   validTokens,
   documents,
   seconds,
+  sources = [],
 }: Found & { model: string; precision: string }): string {
   const of = documents === 1 ? "one document" : `${documents} documents`;
   return [
     `${model} in ${precision}: loss ${loss.toFixed(4)} nats a token, perplexity ${perplexity.toFixed(2)}, ${bitsPerByte.toFixed(3)} bits a byte`,
     `  over ${validTokens} tokens of ${of}, in ${seconds.toFixed(1)} s`,
+    ...sources.map(
+      ({ source, ...own }) =>
+        `  ${source}: loss ${own.loss.toFixed(4)}, ${own.bitsPerByte.toFixed(3)} bits a byte, over ${own.validTokens} tokens`,
+    ),
     "",
   ].join("\n");
 }

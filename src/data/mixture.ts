@@ -40,6 +40,18 @@ export function parseMixture(text: string, setting = "dataset_path"): NamedPath[
   return sources;
 }
 
+/** The mixture that a path that does not exist may be meant as: Megatron's `0.7 books 0.3 code`, or `books:0.7,code:0.3`. */
+export function mixtureMeant(text: string): string | undefined {
+  const words = text.trim().split(/\s+/);
+  const isWeight = (word: string | undefined) => Number(word) > 0;
+  if (words.length >= 4 && words.length % 2 === 0 && words.every((word, i) => i % 2 === 1 || isWeight(word))) {
+    return words.flatMap((weight, i) => (i % 2 === 0 ? `${words[i + 1]},${weight}` : [])).join(";");
+  }
+  const pairs = text.split(",").map((part) => /^(.+):([^:]+)$/.exec(part.trim()));
+  if (!pairs.every((pair) => isWeight(pair?.[2]))) return undefined;
+  return pairs.map((pair) => `${pair![1]},${pair![2]}`).join(";");
+}
+
 /** Whether training reads several sources, by its settings. @throws UserError where they can't be understood */
 export const isMixture = (settings: { readonly datasetType: string; readonly datasetPath: string }): boolean =>
   settings.datasetType !== "synthetic" && parseMixture(settings.datasetPath).length > 1;

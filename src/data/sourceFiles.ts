@@ -4,6 +4,7 @@ import { basename, join, relative } from "node:path";
 import { UserError } from "../base/errors.ts";
 import { compressionOf, withoutCompression } from "./fileBytes.ts";
 import { expandGlob, isGlob, statIfThere } from "./glob.ts";
+import { mixtureMeant } from "./mixture.ts";
 import type { RecordKind } from "./records.ts";
 
 /** What a file's bytes are, once unpacked: one plain text, or records. */
@@ -85,7 +86,10 @@ function filesOf(
     paths = expandGlob(path);
     root = path.slice(0, path.search(/[*?{]/)).replace(/[^/\\]*$/, "");
     if (paths.length === 0) fail("no file matches this pattern");
-  } else return fail("no such file or folder");
+  } else {
+    const meant = mixtureMeant(path);
+    return fail(`no such file or folder${meant === undefined ? "" : `; with a weight it is written ${meant}`}`);
+  }
 
   const keyOf = (file: string) => (root === undefined ? basename(file) : relative(root, file).replaceAll("\\", "/"));
   const files = paths

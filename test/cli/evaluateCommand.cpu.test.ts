@@ -2,12 +2,13 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { convertModel, openSource } from "../../src/convert/index.ts";
 import { referenceLogits } from "../../src/convert/referenceLogits.ts";
 import { openEvaluation } from "../../src/data/index.ts";
 import { loadTokenizer } from "../../src/tokenizers/index.ts";
 import { ggufOf, llamaB } from "../convert/models.ts";
+import { temporaryCache } from "../temporaryCache.ts";
 import { ensureBuilt, halfbyte } from "../train/halfbyte.ts";
 import { tinyKeys } from "../train/tinyRun.ts";
 
@@ -15,8 +16,12 @@ const base = mkdtempSync(join(tmpdir(), "halfbyte-evaluate-"));
 const text = join(base, "text.txt");
 const words = "Some words, and then some more words of it. ";
 const run = join(base, "run");
+const cache = temporaryCache();
+const ownCache = () => void vi.stubEnv("HALFBYTE_CACHE", cache);
+beforeEach(ownCache);
 beforeAll(async () => {
   await ensureBuilt();
+  ownCache();
   writeFileSync(text, words.repeat(40));
   const keys = tinyKeys.filter((key) => !/^(dataset_type|vocab_size)=/.test(key));
   const { exitCode, stderr } = await halfbyte([
@@ -25,7 +30,10 @@ beforeAll(async () => {
   ]);
   expect(exitCode, stderr).toBe(0);
 });
-afterAll(() => rmSync(base, { recursive: true, force: true }));
+afterAll(() => {
+  vi.unstubAllEnvs();
+  for (const folder of [base, cache]) rmSync(folder, { recursive: true, force: true });
+});
 
 const evaluate = (...args: string[]) => evaluateOn(text, ...args);
 const evaluateOn = async (path: string, ...args: string[]) => {
@@ -106,6 +114,34 @@ describe("halfbyte evaluate", () => {
     expect(await shapeOf(1000, "none")).toEqual([2, 128]);
     for (const packing of ["concat", "best_fit"] as const) expect(await shapeOf(1000, packing)).toEqual([2, 192]);
     expect(await shapeOf(48, "none")).toEqual([2, 48]);
+  });
+
+  it("tells of a mixture each source's loss, in the mixture's order: those of each alone", async () => {
+    const other = join(base, "other.txt");
+    writeFileSync(other, "No such thing, nor any other. ".repeat(5));
+    const paths = [text, other];
+    const { exitCode, stdout } = await halfbyte(["evaluate", run, `eval_dataset_path=${other},3;${text},1`]);
+    expect(exitCode).toBe(0);
+    const json = await evaluateOn(`${text};${other}`, run);
+    expect(json.sources.map(({ source }: { source: string }) => source)).toEqual(paths);
+    let [nats, tokens] = [0, 0];
+    for (const [i, path] of paths.entries()) {
+      const { loss, bitsPerByte, validTokens } = await evaluateOn(path, run);
+      const own = json.sources[i];
+      expect(own.validTokens).toBe(validTokens);
+      expect(own.loss).toBeCloseTo(loss, 5);
+      expect(own.bitsPerByte).toBeCloseTo(bitsPerByte, 5);
+      nats += loss * validTokens;
+      tokens += validTokens;
+    }
+    expect(json.loss).toBeCloseTo(nats / tokens, 5);
+    const lines = [...json.sources]
+      .reverse()
+      .map(
+        ({ source, loss, bitsPerByte, validTokens }) =>
+          `  ${source}: loss ${loss.toFixed(4)}, ${bitsPerByte.toFixed(3)} bits a byte, over ${validTokens} tokens\n`,
+      );
+    expect(stdout.endsWith(lines.join(""))).toBe(true);
   });
 
   it("takes of prompts the loss of what follows them", async () => {

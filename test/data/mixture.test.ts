@@ -3,9 +3,10 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { mixedBatches } from "../../src/data/batches.ts";
 import type { Dataset } from "../../src/data/index.ts";
-import { mixturePattern, parseMixture, sequenceOrder } from "../../src/data/mixture.ts";
+import { mixtureMeant, mixturePattern, parseMixture, sequenceOrder } from "../../src/data/mixture.ts";
 import { packDocuments } from "../../src/data/packing.ts";
 import { type ProcessPart, rowsOfProcess } from "../../src/data/processPart.ts";
+import { listSourceFiles } from "../../src/data/sourceFiles.ts";
 import { streamWindows } from "../../src/data/streamWindows.ts";
 import { memoryStream } from "../../src/data/tokenStream.ts";
 import { requireTargetBytes, type ValidationBatch } from "../../src/data/validationBatches.ts";
@@ -32,6 +33,21 @@ describe("the paths of a mixture", () => {
   ])("refuses %s", (text, message) => {
     expect(() => parseMixture(text)).toThrow(message);
   });
+});
+
+it.each([
+  ["0.7 books 0.3 code/x", "books,0.7;code/x,0.3"],
+  ["books:0.7,code:0.3", "books,0.7;code,0.3"],
+  ["books:0.7", "books,0.7"],
+  ["some books", undefined],
+  ["a book of 4 words", undefined],
+  ["C:books", undefined],
+])("%s, which is no path, may be meant as the mixture %s", (text, meant) => {
+  expect(mixtureMeant(text)).toBe(meant);
+  if (meant === undefined) return;
+  expect(() => listSourceFiles(text, { kind: "text" })).toThrow(
+    `no such file or folder; with a weight it is written ${meant}`,
+  );
 });
 
 const weights = fc.array(fc.double({ min: 0.01, max: 1, noNaN: true }), { minLength: 2, maxLength: 5 });
