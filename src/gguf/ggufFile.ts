@@ -14,6 +14,7 @@ export interface GgufFile extends GgufHeader {
   read(name: string): Promise<HostArray>;
   /** Values `begin` … `begin + count` in row-major order, both multiples of the type's block, as [count]. @throws UserError */
   readPart(name: string, begin: number, count: number): Promise<HostArray>;
+  /** Gives the file descriptors back; nothing can be read afterwards. */
   close(): Promise<void>;
 }
 
