@@ -91,7 +91,7 @@ describe("halfbyte report precision", () => {
 
   it.each([
     [["precison"], 'unknown topic "precison"; did you mean precision?'],
-    [[], "no topic is given; known are precision, numerics"],
+    [[], "no topic is given; known are losses, precision, numerics"],
     [["precision", "quantization=nvfp5"], 'Did you mean "nvfp4"?'],
   ])("%j is refused: %s", async (args, message) => {
     const { exitCode, stderr } = await report(...args);
