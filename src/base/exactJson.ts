@@ -67,3 +67,14 @@ function isEscaped(text: string, at: number): boolean {
   while (text[start - 1] === "\\") start--;
   return (at - start) % 2 === 1;
 }
+
+/** What was read, for messages: its beginning where it is long. */
+export function shown(value: unknown): string {
+  if (value === undefined) return "missing";
+  if (typeof value === "bigint") return shortened(String(value));
+  return shortened(
+    JSON.stringify(value, (_, inner) => (typeof inner === "bigint" ? String(inner) : inner)) ?? typeof value,
+  );
+}
+
+const shortened = (text: string): string => (text.length > 60 ? `${text.slice(0, 60)}…` : text);

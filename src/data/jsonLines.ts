@@ -1,6 +1,6 @@
 /** JSON Lines: a record a line. Blank lines, a byte order mark, CR LF and a missing last line end are no faults. */
 import { UserError } from "../base/errors.ts";
-import { parseExactJson } from "../base/exactJson.ts";
+import { parseExactJson, shown } from "../base/exactJson.ts";
 import { parseJson } from "../base/json.ts";
 import { type FileBytesOptions, fileBytes } from "./fileBytes.ts";
 import type { ReadRecord } from "./records.ts";
@@ -52,7 +52,7 @@ function notJson(text: string, { message }: Error): string {
 const listFix = '; a file that is one JSON list becomes lines by: jq -c ".[]"';
 
 const noObject = (value: unknown): string =>
-  Array.isArray(value) ? `a list is no JSON object${listFix}` : `${JSON.stringify(value)} is no JSON object`;
+  Array.isArray(value) ? `a list is no JSON object${listFix}` : `${shown(value)} is no JSON object`;
 
 async function* lines(path: string, options: FileBytesOptions): AsyncGenerator<Uint8Array> {
   let pending: Uint8Array[] = [];

@@ -1,5 +1,6 @@
 /** Records of JSON Lines or Parquet, and what of them is the document. */
 import { UserError } from "../base/errors.ts";
+import { shown } from "../base/exactJson.ts";
 import type { ChatMessage } from "../tokenizers/chatTemplate.ts";
 
 /** What was read at a place of a file ("line 3", "row 3"), or why it can't be used. */
@@ -61,7 +62,7 @@ export function documentOfRecord(
   if (kind === "chat") return chatOf(record, columns[0]!);
   const texts = columns.map((name) => record[name]);
   const bad = columns.find((_, i) => typeof texts[i] !== "string");
-  if (bad !== undefined) return `"${bad}" is ${show(record[bad])}, and must be text`;
+  if (bad !== undefined) return `"${bad}" is ${shown(record[bad])}, and must be text`;
   const [first, second] = (texts as string[]).map(withoutMark) as [string, string];
   return kind === "text" ? { kind, text: first } : { kind, prompt: first, completion: second };
 }
@@ -95,12 +96,12 @@ const roles: Readonly<Record<string, string>> = { human: "user", gpt: "assistant
 
 function chatOf(record: Readonly<Record<string, unknown>>, column: string): RecordDocument | string {
   const list = record[column];
-  if (!Array.isArray(list) || list.length === 0) return `"${column}" is ${show(list)}, and must be a list of messages`;
+  if (!Array.isArray(list) || list.length === 0) return `"${column}" is ${shown(list)}, and must be a list of messages`;
   const messages: ChatMessage[] = [];
   for (const [i, turn] of list.entries()) {
     const message = messageOf(turn);
     if (message === undefined) {
-      return `message ${i + 1} of "${column}" is ${show(turn)}, and must have "role" and "content" ("from" and "value")`;
+      return `message ${i + 1} of "${column}" is ${shown(turn)}, and must have "role" and "content" ("from" and "value")`;
     }
     messages.push(message);
   }
@@ -120,10 +121,4 @@ function messageOf(turn: unknown): ChatMessage | undefined {
   }
   if (typeof from !== "string" || typeof value !== "string") return undefined;
   return { role: Object.hasOwn(roles, from) ? roles[from]! : from, content: withoutMark(value) };
-}
-
-function show(value: unknown): string {
-  if (value === undefined) return "missing";
-  const text = JSON.stringify(value, (_, inner) => (typeof inner === "bigint" ? String(inner) : inner)) ?? typeof value;
-  return text.length > 60 ? `${text.slice(0, 60)}…` : text;
 }

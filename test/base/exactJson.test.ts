@@ -1,7 +1,7 @@
 /** Numbers of JSON as Python reads them. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseExactJson } from "../../src/base/exactJson.ts";
+import { parseExactJson, shown } from "../../src/base/exactJson.ts";
 
 describe("exact JSON", () => {
   it("tells 1.0 from 1, and has every digit of an integer", () => {
@@ -33,5 +33,11 @@ describe("exact JSON", () => {
     expect(() => parseExactJson("{1.0}")).toThrow(SyntaxError);
     expect(() => parseExactJson(`${"[".repeat(300)}1.0${"]".repeat(300)}`)).toThrow("deeper than 256");
     expect(() => parseExactJson("1".repeat(5000))).toThrow("more than 4300 digits");
+  });
+
+  it("is shown in messages, large integers too, and cut where it is long", () => {
+    expect(shown(parseExactJson("12345678901234567890"))).toBe("12345678901234567890");
+    expect(shown(parseExactJson('{"a":[1.0,98765432109876543210]}'))).toBe('{"a":[1,"98765432109876543210"]}');
+    expect(shown("a".repeat(100))).toBe(`"${"a".repeat(59)}…`);
   });
 });
