@@ -1,7 +1,8 @@
 /** Which kind of model a path is, and what to give in place of one that is none. */
-import { closeSync, existsSync, openSync, readdirSync, readSync, statSync } from "node:fs";
+import { existsSync, readdirSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
+import { fileBeginning } from "../base/fileBeginning.ts";
 import { checkpointsFolder, hasModelFiles, hasShards, listCheckpoints, readJsonObject } from "../checkpoint/index.ts";
 import { isLfsPointer, lfsPointer } from "../checkpoint/safetensors.ts";
 import { openGgufSource } from "./ggufSource.ts";
@@ -39,7 +40,7 @@ const refusing =
 
 /** Files that people give for a model and that are none by themselves, told by how they begin; GGUF is read under any name. */
 function refuseOtherFiles(path: string, refuse: Refuse): void {
-  const begins = beginningOf(path);
+  const begins = fileBeginning(path, 4);
   const text = begins.toString("latin1");
   const folder = dirname(path);
   if (text === "GGUF") return;
@@ -57,16 +58,6 @@ function refuseOtherFiles(path: string, refuse: Refuse): void {
   if (basename(path) === "config.json") refuse(`give the folder it is in, ${folder}`);
   if (path.endsWith(".gguf")) return;
   refuse(`it does not begin with "GGUF", so it is no GGUF file. ${whatToGive}`);
-}
-
-function beginningOf(path: string): Buffer {
-  const fd = openSync(path, "r");
-  try {
-    const bytes = Buffer.alloc(4);
-    return bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0));
-  } finally {
-    closeSync(fd);
-  }
 }
 
 const pickled = (file: string): string =>

@@ -2,9 +2,10 @@
  * What `tokenizer_path` names, whatever holds it: a tokenizer.json, Meta's or SentencePiece's tokenizer.model, a GGUF file, or a
  * folder with one of them. All become the two files of Hugging Face's tools, or what those say.
  */
-import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, statSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { UserError } from "../base/errors.ts";
+import { fileBeginning } from "../base/fileBeginning.ts";
 import { parseJson } from "../base/json.ts";
 import { readGgufMetadata } from "../gguf/index.ts";
 import type { BpeModel } from "./bpeTokenizer.ts";
@@ -28,7 +29,7 @@ export function readTokenizerSource(path: string): TokenizerSource {
   const file = fileOf(path);
   const config = readConfig(dirname(file));
   const refuse = refusing(file);
-  const beginning = readBeginning(file);
+  const beginning = fileBeginning(file, 1024);
   const text = beginning.toString("latin1");
   if (text.startsWith("GGUF")) {
     const own = tokenizerOfGguf(readGgufMetadata(file), file);
@@ -64,16 +65,6 @@ function fileOf(path: string): string {
     "E_TOKENIZER",
     `tokenizer_path=${path}: ${stat ? "the folder has no tokenizer.json, tokenizer.model or single .gguf file" : "no such file or folder"}; use "byte", or make one with: halfbyte tokenizer train dataset_path=… output=${path}`,
   );
-}
-
-function readBeginning(file: string): Buffer {
-  const fd = openSync(file, "r");
-  try {
-    const bytes = Buffer.alloc(1024);
-    return bytes.subarray(0, readSync(fd, bytes, 0, bytes.length, 0));
-  } finally {
-    closeSync(fd);
-  }
 }
 
 /**
